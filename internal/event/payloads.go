@@ -1,0 +1,444 @@
+package event
+
+import (
+	"encoding/json"
+
+	"belay/internal/fault"
+	"belay/internal/moment"
+)
+
+// GoalReceived starts a stream: what the user asked for and under which
+// settings.
+type GoalReceived struct {
+	Version  int      `json:"version"`
+	Spec     GoalSpec `json:"spec"`
+	Settings Settings `json:"settings"`
+	// Repo is the absolute path of the workspace root.
+	Repo string `json:"repo"`
+	// Parent is the goal that started this one, if any.
+	Parent string `json:"parent,omitempty"`
+}
+
+// GoalRevised replaces the spec under a new version and fence.
+type GoalRevised struct {
+	Version int      `json:"version"`
+	Spec    GoalSpec `json:"spec"`
+}
+
+// PauseReason says why a goal is paused.
+type PauseReason string
+
+// The pause reasons of DESIGN section 5.
+const (
+	PausedByUser    PauseReason = "user"
+	PausedBudget    PauseReason = "budget_exhausted"
+	PausedNoProg    PauseReason = "no_progress"
+	PausedByHandoff PauseReason = "handoff"
+)
+
+// GoalPaused stops the goal until it is resumed.
+type GoalPaused struct {
+	Reason PauseReason `json:"reason"`
+	Detail string      `json:"detail,omitempty"`
+}
+
+// GoalResumed makes a paused goal active.
+type GoalResumed struct{}
+
+// GoalCancelled ends the goal by the user's word. Commands that still run are
+// stopped and recorded after it.
+type GoalCancelled struct {
+	Reason string `json:"reason,omitempty"`
+}
+
+// GoalFailed ends the goal because it cannot go on.
+type GoalFailed struct {
+	Fault fault.Fault `json:"fault"`
+}
+
+// GoalCompleted ends the goal: how, and on which verdict and tree.
+type GoalCompleted struct {
+	How     CompletedHow `json:"how"`
+	Verdict Verdict      `json:"verdict"`
+	Version int          `json:"version"`
+}
+
+// WaitReason says what an active goal waits for.
+type WaitReason string
+
+// The wait reasons of DESIGN section 5.
+const (
+	WaitApproval  WaitReason = "approval"
+	WaitUserInput WaitReason = "user_input"
+	WaitOperation WaitReason = "operation_result"
+	WaitRetry     WaitReason = "retry_backoff"
+	WaitChild     WaitReason = "child_goal"
+)
+
+// GoalWaiting says that the goal cannot run, and until when at the latest.
+type GoalWaiting struct {
+	Reason WaitReason `json:"reason"`
+	// Until is the instant at which it wakes by itself; 0 for none.
+	Until  moment.Time `json:"until,omitzero"`
+	Detail string      `json:"detail,omitempty"`
+}
+
+// GoalWoken ends a wait.
+type GoalWoken struct {
+	Reason WaitReason `json:"reason"`
+}
+
+// GoalHandedOff is the report to the user when belay stops by itself.
+type GoalHandedOff struct {
+	Why       string       `json:"why"`
+	Fault     *fault.Fault `json:"fault,omitempty"`
+	Done      []string     `json:"done,omitempty"`
+	Missing   []string     `json:"missing,omitempty"`
+	Running   []string     `json:"running,omitempty"`
+	HowResume string       `json:"how_to_resume"`
+}
+
+// BudgetExtended is the user's word for more; the limits are the new ones.
+type BudgetExtended struct {
+	Limits Limits `json:"limits"`
+}
+
+// TurnStarted opens a turn under a ticket.
+type TurnStarted struct {
+	Worker string `json:"worker"`
+	// Takeover says that the ticket was taken from a holder whose lease ended.
+	Takeover bool `json:"takeover,omitempty"`
+}
+
+// StopReason says why a turn ended.
+type StopReason string
+
+// The stop reasons of DESIGN section 6.
+const (
+	StopFinished      StopReason = "finished"
+	StopNeedsApproval StopReason = "needs_approval"
+	StopNeedsUser     StopReason = "needs_user"
+	StopBudget        StopReason = "budget_exhausted"
+	StopNoProgress    StopReason = "no_progress"
+	StopPaused        StopReason = "paused"
+	StopCancelled     StopReason = "cancelled"
+	StopSuperseded    StopReason = "superseded"
+	StopFailed        StopReason = "failed"
+	StopYielded       StopReason = "yielded"
+	StopHandedOff     StopReason = "handed_off"
+)
+
+// TurnEnded closes a turn.
+type TurnEnded struct {
+	Reason StopReason `json:"reason"`
+	Detail string     `json:"detail,omitempty"`
+}
+
+// MessageMode says how a user message is taken in.
+type MessageMode string
+
+// The modes of DESIGN section 5.
+const (
+	Message MessageMode = "message"
+	Steer   MessageMode = "steer"
+	Answer  MessageMode = "answer"
+)
+
+// UserMessage is what a person said.
+type UserMessage struct {
+	Mode MessageMode `json:"mode"`
+	Text string      `json:"text"`
+}
+
+// ModelRequested reserves budget and announces a request. The request itself
+// is rebuilt from the ledger up to this event; Digest and Bytes identify it.
+type ModelRequested struct {
+	Request   string `json:"request"`
+	Model     string `json:"model"`
+	Attempt   int    `json:"attempt"`
+	MaxOutput int64  `json:"max_output"`
+	// Reserved is the most that the request can cost.
+	Reserved Amount `json:"reserved"`
+	// Through is the seq of the last event that the request's messages show.
+	Through uint64 `json:"through"`
+	// Taken are the seqs of the user messages that it takes in.
+	Taken  []uint64 `json:"taken,omitempty"`
+	Digest string   `json:"digest,omitempty"`
+	Bytes  int64    `json:"bytes,omitempty"`
+	// StableBytes is how many leading bytes are equal to the request before.
+	StableBytes int64 `json:"stable_bytes,omitempty"`
+}
+
+// ModelResponded is a whole response with its usage settled.
+type ModelResponded struct {
+	Request    string `json:"request"`
+	Model      string `json:"model,omitempty"` // as the provider names it
+	Parts      []Part `json:"parts"`
+	StopReason string `json:"stop_reason,omitempty"`
+	Usage      Usage  `json:"usage"`
+	CostMicros int64  `json:"cost_micros,omitempty"`
+	DurationMS int64  `json:"duration_ms"`
+}
+
+// ModelFailed is a request that brought no response. What it may have cost is
+// charged: the usage if the provider told it, else all that was reserved.
+type ModelFailed struct {
+	Request string      `json:"request"`
+	Fault   fault.Fault `json:"fault"`
+	Charged Amount      `json:"charged"`
+	// RetryAt is when the next attempt is due; 0 when there is none.
+	RetryAt moment.Time `json:"retry_at,omitzero"`
+}
+
+// ContextCompacted replaces the conversation through an event by a summary in
+// every later request. The events stay.
+type ContextCompacted struct {
+	Through uint64 `json:"through"`
+	Summary Text   `json:"summary"`
+	Before  int64  `json:"bytes_before"`
+	After   int64  `json:"bytes_after"`
+	Reason  string `json:"reason"`
+}
+
+// PlanModeEntered closes the gate: the repository is read-only.
+type PlanModeEntered struct{}
+
+// PlanUpdated records a plan. Recording is not approving.
+type PlanUpdated struct {
+	Plan Plan   `json:"plan"`
+	Hash string `json:"hash"`
+}
+
+// PlanModeExited opens the gate, by whose word.
+type PlanModeExited struct {
+	By   Actor  `json:"by"`
+	Plan string `json:"plan_hash"`
+}
+
+// TodosUpdated replaces the todo list.
+type TodosUpdated struct {
+	Todos []Todo `json:"todos"`
+}
+
+// DecisionRecorded is a decision that the model wants kept.
+type DecisionRecorded struct {
+	Decision string `json:"decision"`
+	Reason   string `json:"reason,omitempty"`
+	Scope    string `json:"scope,omitempty"`
+}
+
+// OperationProposed is one logical action that the model (or the runtime, for
+// a check) asks for. The envelope's op_id is its identity for life.
+type OperationProposed struct {
+	Tool      string          `json:"tool"`
+	Effect    EffectClass     `json:"effect"`
+	CallID    string          `json:"call_id,omitempty"`
+	Request   string          `json:"request,omitempty"`
+	Arguments json.RawMessage `json:"arguments"`
+	Access    Access          `json:"access"`
+	// Criterion is set when the runtime proposes a check for it.
+	Criterion string `json:"criterion,omitempty"`
+}
+
+// OperationRejected closes an operation that never started.
+type OperationRejected struct {
+	Outcome Outcome     `json:"outcome"` // rejected, or cancelled when it was withdrawn
+	Fault   fault.Fault `json:"fault"`
+}
+
+// ApprovalRequested asks a person about one exact intent.
+type ApprovalRequested struct {
+	Tool   string   `json:"tool"`
+	Intent Intent   `json:"intent"`
+	Access Access   `json:"access"`
+	Why    []string `json:"why,omitempty"` // the rules that asked
+	// Renewed says that an earlier approval became void because its content
+	// changed.
+	Renewed bool `json:"renewed,omitempty"`
+}
+
+// ApprovalGranted answers one exact intent, once.
+type ApprovalGranted struct {
+	Tool   string `json:"tool"`
+	Intent string `json:"intent"`
+	By     Actor  `json:"by"`
+}
+
+// ApprovalDenied closes the operation as rejected; the denial sticks to the
+// intent.
+type ApprovalDenied struct {
+	Tool   string `json:"tool"`
+	Intent string `json:"intent"`
+	By     Actor  `json:"by"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// OperationStarted is the durable intent before an effect.
+type OperationStarted struct {
+	Attempt int    `json:"attempt"`
+	Intent  Intent `json:"intent"`
+	// Tree is the workspace's tree just before.
+	Tree string `json:"tree,omitempty"`
+	// DeadlineMS is the time limit of a command, in milliseconds.
+	DeadlineMS int64 `json:"deadline_ms,omitempty"`
+}
+
+// OperationFinished is the outcome of the latest attempt.
+type OperationFinished struct {
+	Tool    string  `json:"tool"`
+	Attempt int     `json:"attempt"`
+	Outcome Outcome `json:"outcome"`
+	Result  Result  `json:"result"`
+	// Recovered says how the outcome was established after a crash: "probe",
+	// "reattached" or "" for the ordinary way.
+	Recovered string `json:"recovered,omitempty"`
+	// Late says that the attempt belonged to an older fence: a fact that
+	// advances nothing.
+	Late bool `json:"late,omitempty"`
+}
+
+// OperationReconciled settles an unknown outcome, by evidence or by the user.
+type OperationReconciled struct {
+	Outcome Outcome `json:"outcome"` // succeeded or failed; "" with Retry
+	Retry   bool    `json:"retry,omitempty"`
+	By      Actor   `json:"by"`
+	Reason  string  `json:"reason,omitempty"`
+	// Result is what a probe found, if one did.
+	Result *Result `json:"result,omitempty"`
+}
+
+// WorkspaceAttached is the state that the goal found.
+type WorkspaceAttached struct {
+	Root string `json:"root"`
+	// Git is "", "repository", "worktree" or "submodule".
+	Git    string `json:"git,omitempty"`
+	Head   string `json:"head,omitempty"`
+	Branch string `json:"branch,omitempty"`
+	// Dirty lists paths that differed from HEAD, capped.
+	Dirty []string `json:"dirty,omitempty"`
+	Tree  string   `json:"tree"`
+	// TestCommands are what belay found by looking at the repository.
+	TestCommands []string `json:"test_commands,omitempty"`
+	// Instructions are the repository's own words for agents (AGENTS.md).
+	Instructions Text `json:"instructions,omitzero"`
+	// Sandbox is how commands are confined on this machine, in words.
+	Sandbox string `json:"sandbox"`
+}
+
+// RepoStateMutated says that the tree changed: which paths, and by what.
+type RepoStateMutated struct {
+	From     string   `json:"from"`
+	Revision Revision `json:"revision"`
+	Changes  []Change `json:"changes,omitempty"` // capped
+	More     int      `json:"more,omitempty"`    // how many paths the cap left out
+	// By is an op_id or "external".
+	By string `json:"by"`
+}
+
+// DiffUpdated is the diff of the workspace against its baseline.
+type DiffUpdated struct {
+	Revision Revision `json:"revision"`
+	Diff     Text     `json:"diff"`
+	Changes  []Change `json:"changes,omitempty"`
+	More     int      `json:"more,omitempty"`
+}
+
+// CheckpointCreated names a restorable state of the workspace.
+type CheckpointCreated struct {
+	Checkpoint string `json:"checkpoint"`
+	Name       string `json:"name,omitempty"`
+	Tree       string `json:"tree"`
+	Why        string `json:"why"`
+}
+
+// WorkspaceRestored says that a checkpoint was restored.
+type WorkspaceRestored struct {
+	Checkpoint string   `json:"checkpoint"`
+	Tree       string   `json:"tree"`
+	Kept       []string `json:"kept,omitempty"` // paths left alone, changed by others
+}
+
+// EnvironmentCaptured is what the machine offers: tools and versions.
+type EnvironmentCaptured struct {
+	Depth string            `json:"depth"` // light or deep
+	Facts map[string]string `json:"facts"`
+}
+
+// TestCompleted is evidence: a command, how it ended, and the tree it ran on.
+type TestCompleted struct {
+	Command  string     `json:"command"`
+	Dir      string     `json:"dir,omitempty"`
+	ExitCode int        `json:"exit_code"`
+	TimedOut bool       `json:"timed_out,omitempty"`
+	Counts   TestCounts `json:"counts"`
+	// Test says that it was run as a test: then at least one must have
+	// executed to count as a pass.
+	Test bool `json:"test"`
+	// TreeBefore and TreeAfter differ when the run itself changed the
+	// workspace; then it is no evidence for either.
+	TreeBefore string `json:"tree_before"`
+	TreeAfter  string `json:"tree_after"`
+	Log        Ref    `json:"log,omitzero"`
+	// Tail is the end of a failing log, for people and the prompt.
+	Tail string `json:"tail,omitempty"`
+	// Signature identifies the failure.
+	Signature   string            `json:"signature,omitempty"`
+	Environment map[string]string `json:"environment,omitempty"`
+}
+
+// CompletionClaimed says that the model claims to be done. It moves nothing by
+// itself.
+type CompletionClaimed struct {
+	Summary string `json:"summary,omitempty"`
+	// ByText says that a final text without tool calls made the claim.
+	ByText bool `json:"by_text,omitempty"`
+}
+
+// VerificationStarted moves the goal to verifying under a new fence.
+type VerificationStarted struct {
+	Verification string   `json:"verification"`
+	Version      int      `json:"version"`
+	Criteria     []string `json:"criteria"`
+}
+
+// VerificationFinished is a verdict. A stale one is kept as a fact with
+// Refused set.
+type VerificationFinished struct {
+	Verification string  `json:"verification"`
+	Version      int     `json:"version"`
+	Verdict      Verdict `json:"verdict"`
+	Refused      string  `json:"refused,omitempty"`
+}
+
+// CriterionAnswered is a person's answer to a manual criterion, or to a claim
+// that nothing can check.
+type CriterionAnswered struct {
+	Criterion string `json:"criterion,omitempty"`
+	Accepted  bool   `json:"accepted"`
+	// Tree is what the person was shown.
+	Tree   string `json:"tree,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// ProgressAlarm says that the goal seems to make no progress.
+type ProgressAlarm struct {
+	Signal string `json:"signal"`
+	Detail string `json:"detail"`
+	Count  int64  `json:"count"`
+}
+
+// ActionForbidden says that an action is refused from now on because it failed
+// in the same way too often.
+type ActionForbidden struct {
+	Tool      string `json:"tool"`
+	Signature string `json:"signature"`
+	Action    string `json:"action"`
+	Count     int64  `json:"count"`
+}
+
+// LateFact keeps what a stale holder brought back when nothing else has a
+// place for it; it changes no state.
+type LateFact struct {
+	What   string          `json:"what"`
+	Detail json.RawMessage `json:"detail,omitempty"`
+}

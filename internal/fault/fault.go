@@ -1,0 +1,160 @@
+// Package fault is the structured error of belay: what went wrong, whose it
+// is, whether trying again can help, and what to do next. The core counts
+// faults by signature and decides on them by kind, so a Fault is a value that
+// is stored in events; it never holds a Go error chain.
+//
+// It must not know providers, tools or the ledger: those translate their own
+// errors into a Fault at the edge.
+package fault
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"regexp"
+	"strings"
+)
+
+// Kind sorts faults by what a caller can do about them.
+type Kind string
+
+// Provider kinds.
+const (
+	Overloaded      Kind = "overloaded"       // the provider sheds load; back off
+	RateLimited     Kind = "rate_limited"     // a quota; back off until RetryAfterMS
+	Timeout         Kind = "timeout"          // no answer in time
+	StreamCut       Kind = "stream_cut"       // the response ended in mid-stream: not a response
+	Network         Kind = "network"          // could not reach the host
+	ServerError     Kind = "server_error"     // 5xx without a better name
+	MalformedReply  Kind = "malformed_reply"  // the reply could not be read
+	ContextOverflow Kind = "context_overflow" // the request is larger than the window or the byte limit
+	BadCredentials  Kind = "bad_credentials"
+	BadRequest      Kind = "bad_request"
+	Refused         Kind = "refused" // content refused by the provider
+	UnknownModel    Kind = "unknown_model"
+	Superseded      Kind = "superseded"  // the reply belongs to an older fence
+	Interrupted     Kind = "interrupted" // the process died while it waited
+)
+
+// Tool, policy and environment kinds.
+const (
+	InvalidArguments Kind = "invalid_arguments" // arguments do not fit the schema
+	UnknownTool      Kind = "unknown_tool"
+	NotRead          Kind = "not_read"   // edit of a file that was not read in this goal
+	StaleEdit        Kind = "stale_edit" // the file changed since it was read
+	NoMatch          Kind = "no_match"
+	Ambiguous        Kind = "ambiguous_match"
+	NotFound         Kind = "not_found"
+	AlreadyExists    Kind = "already_exists"
+	Outside          Kind = "outside_workspace"
+	Protected        Kind = "protected_path"
+	TooLarge         Kind = "too_large"
+	NotText          Kind = "not_text"
+	ExitStatus       Kind = "exit_status" // a command ended non-zero
+	TimedOut         Kind = "timed_out"   // a command was ended at its deadline
+	OutputLimit      Kind = "output_limit"
+	SpawnFailed      Kind = "spawn_failed"
+	SandboxMissing   Kind = "sandbox_unavailable"
+	PlanGate         Kind = "plan_gate" // read-only until the plan is approved
+	PolicyDenied     Kind = "policy_denied"
+	UserDenied       Kind = "user_denied"
+	Forbidden        Kind = "action_forbidden" // the same error too often
+	InDoubt          Kind = "in_doubt"         // refused until an unknown outcome is reconciled
+	Cancelled        Kind = "cancelled"
+	BudgetExhausted  Kind = "budget_exhausted"
+	Unverified       Kind = "unverified" // a claim without evidence
+	Storage          Kind = "storage"
+	Internal         Kind = "internal"
+)
+
+// Blame names the party that has to change something.
+type Blame string
+
+// The parties.
+const (
+	Provider    Blame = "provider"
+	Model       Blame = "model"
+	Tool        Blame = "tool"
+	Environment Blame = "environment"
+	User        Blame = "user"
+	Runtime     Blame = "runtime"
+)
+
+// Fault is one structured error.
+type Fault struct {
+	Kind      Kind   `json:"kind"`
+	Retryable bool   `json:"retryable,omitempty"`
+	Blame     Blame  `json:"blame,omitempty"`
+	Message   string `json:"message"`
+	// Signature is the normalised identity of the error: two occurrences of
+	// the same problem have the same signature whatever paths, numbers,
+	// addresses or times they mention.
+	Signature string `json:"signature,omitempty"`
+	// SuggestedAction is one sentence for whoever Blame names.
+	SuggestedAction string `json:"suggested_action,omitempty"`
+	// RetryAfterMS is the provider's own wish in milliseconds; 0 means none.
+	RetryAfterMS int64 `json:"retry_after_ms,omitempty"`
+}
+
+// New makes a Fault and computes its signature from the kind and message.
+func New(kind Kind, blame Blame, message, suggestedAction string) *Fault {
+	return &Fault{Kind: kind, Blame: blame, Message: message,
+		Signature: Signature(string(kind) + ": " + message), SuggestedAction: suggestedAction}
+}
+
+// Retry returns a copy that says trying again can help.
+func (f Fault) Retry() *Fault { f.Retryable = true; return &f }
+
+// Error makes a *Fault usable as a Go error on its way to the edge.
+func (f *Fault) Error() string {
+	s := string(f.Kind) + ": " + f.Message
+	if f.SuggestedAction != "" {
+		s += " (" + f.SuggestedAction + ")"
+	}
+	return s
+}
+
+// The order matters: the most specific shapes go first, so that a later rule
+// never sees half of an earlier one.
+var normalisers = []struct {
+	re   *regexp.Regexp
+	with string
+}{
+	{regexp.MustCompile(`\x1b\[[0-9;?]*[ -/]*[@-~]`), ""},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|[+-]\d\d:?\d\d)?`), "<time>"},
+	{regexp.MustCompile(`\b\d\d:\d\d:\d\d(\.\d+)?\b`), "<time>"},
+	{regexp.MustCompile(`\b0x[0-9a-fA-F]+\b`), "<addr>"},
+	{regexp.MustCompile(`\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b`), "<id>"},
+	{regexp.MustCompile(`\b[0-9a-f]{12,64}\b`), "<hash>"},
+	{regexp.MustCompile(`\b\d{1,3}(\.\d{1,3}){3}(:\d+)?\b`), "<host>"},
+	{regexp.MustCompile(`(?:[A-Za-z]:)?(?:[\\/][^\s\\/:'"()<>]+)+[\\/]?`), "<path>"},
+	{regexp.MustCompile(`\b(?:[\w.@-]+/)+[\w.@-]+`), "<path>"},
+	{regexp.MustCompile(`\b\d+(\.\d+)?(ns|us|µs|ms|s|m|h)\b`), "<dur>"},
+	{regexp.MustCompile(`\d+`), "<n>"},
+	{regexp.MustCompile(`\s+`), " "},
+}
+
+// Signature normalises an error text (no paths, numbers, addresses, times) and
+// returns a short stable identity for it. Empty text has the empty signature.
+func Signature(text string) string {
+	n := Normalise(text)
+	if n == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(n))
+	return hex.EncodeToString(sum[:8])
+}
+
+// maxNormalised bounds the work on hostile input; an error's identity is in
+// its first lines.
+const maxNormalised = 4096
+
+// Normalise returns the text that Signature hashes, for people to read.
+func Normalise(text string) string {
+	if len(text) > maxNormalised {
+		text = text[:maxNormalised]
+	}
+	for _, n := range normalisers {
+		text = n.re.ReplaceAllString(text, n.with)
+	}
+	return strings.ToLower(strings.TrimSpace(text))
+}

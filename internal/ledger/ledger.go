@@ -1,0 +1,204 @@
+// Package ledger is the port to the store of events, the only source of truth.
+//
+// It holds the interface and its types, nothing else; stores live in the
+// folders below and pass the one conformance suite in ledgertest. A store must
+// not know what any event means: it keeps streams, artifacts and the goal
+// rows, all or none of them in one transaction.
+package ledger
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"time"
+
+	"belay/internal/event"
+	"belay/internal/moment"
+)
+
+// The errors a caller decides on. Any other error of Append means that the
+// outcome of the append is not known to be good: the goal's driver stops and
+// names the storage (fail-stop).
+var (
+	// ErrNotFound: no such goal, artifact or state.
+	ErrNotFound = errors.New("ledger: not found")
+	// ErrConflict: the stream has another head than expected. Re-read and step
+	// again.
+	ErrConflict = errors.New("ledger: the stream has moved on")
+	// ErrFenced: the goal has a newer fence. Step down.
+	ErrFenced = errors.New("ledger: fenced by a newer holder")
+	// ErrHeld: another worker holds a live lease on the goal.
+	ErrHeld = errors.New("ledger: the goal is held by another worker")
+	// ErrNothing: no goal is runnable now.
+	ErrNothing = errors.New("ledger: nothing to claim")
+	// ErrExists: the goal id is taken.
+	ErrExists = errors.New("ledger: the goal exists")
+)
+
+// Ledger is a store. All methods may be called from many goroutines, and many
+// processes may share one store.
+type Ledger interface {
+	// Append adds events to one goal's stream, stores artifacts and replaces
+	// the goal's row, all in one transaction. It returns the events with Seq,
+	// Time and Hash set.
+	Append(context.Context, Append) ([]event.Event, error)
+	// Read returns up to limit events with Seq > after, in order; limit <= 0
+	// means all. A damaged record comes back with an event.Damaged payload; what
+	// follows it stays readable.
+	Read(ctx context.Context, goal string, after uint64, limit int) ([]event.Event, error)
+	// Follow yields every event with Seq > after, then one caught-up marker,
+	// then events as they are appended by any process, until ctx ends (it then
+	// ends without an error). Nothing is skipped or repeated.
+	Follow(ctx context.Context, goal string, after uint64) iter.Seq2[Item, error]
+	// Goal returns one row, ErrNotFound when there is none.
+	Goal(ctx context.Context, goal string) (Row, error)
+	// Goals lists rows, newest first.
+	Goals(ctx context.Context, f Filter) ([]Row, error)
+
+	// Claim takes the right to advance a goal, in one transaction.
+	Claim(context.Context, Claim) (Ticket, error)
+	// Renew extends the lease of a ticket. ErrFenced when it is no longer ours.
+	Renew(ctx context.Context, t Ticket, lease time.Duration) (Ticket, error)
+	// Release gives the ticket back; a ticket that is no longer ours is no
+	// error.
+	Release(context.Context, Ticket) error
+
+	// PutArtifact stores bytes outside an append (a long log, before the event
+	// that refers to it). It is durable when it returns.
+	PutArtifact(ctx context.Context, r io.Reader, media string) (event.Ref, error)
+	// OpenArtifact reads an artifact by its SHA-256, ErrNotFound when there is
+	// none. The reader fails if the content does not match its address.
+	OpenArtifact(ctx context.Context, sha256 string) (io.ReadCloser, error)
+
+	// SaveCache keeps a state cache of a goal: opaque bytes, the seq they fold
+	// through, and the schema they are of. It is a cache: losing it costs time.
+	SaveCache(ctx context.Context, goal string, c Cache) error
+	// LoadCache returns the newest cache, ErrNotFound when there is none.
+	LoadCache(ctx context.Context, goal string) (Cache, error)
+
+	// Audit re-computes the hash chain of a goal and checks every artifact that
+	// its records refer to.
+	Audit(ctx context.Context, goal string) (Audit, error)
+	// Rebuild recreates the goal row from row, for a goal whose row was lost.
+	Rebuild(ctx context.Context, row Row) error
+	// Streams lists the ids of all goals that have events, row or not.
+	Streams(ctx context.Context) ([]string, error)
+	// Now is the store's clock.
+	Now(ctx context.Context) (moment.Time, error)
+	Close() error
+}
+
+// Append is one transaction on one goal's stream.
+type Append struct {
+	Goal string
+	// Head is the seq of the last event the caller has seen; 0 creates the
+	// goal.
+	Head uint64
+	// Fence is the fence that the goal's row must have. It is checked before
+	// Head: a stale holder learns that it is stale.
+	Fence     uint64
+	Events    []event.Event
+	Artifacts []event.Artifact
+	// Row is the goal's row after the events. The store sets Head, Created,
+	// Updated and keeps the lease columns.
+	Row Row
+	// Durable asks for the commit to be on disk when Append returns. Without
+	// it the commit survives a kill of the process but may be lost with the
+	// power; a later durable commit covers it.
+	Durable bool
+}
+
+// Row is the projection of a goal that lists, claims and fences work on. It is
+// computed by the core; the store never interprets it beyond the claim rule.
+type Row struct {
+	Goal        string      `json:"goal"`
+	Title       string      `json:"title"`
+	Repo        string      `json:"repo"`
+	Status      string      `json:"status"`
+	WaitReason  string      `json:"wait_reason,omitempty"`
+	PauseReason string      `json:"pause_reason,omitempty"`
+	Version     int         `json:"goal_version"`
+	Fence       uint64      `json:"fence"`
+	Priority    int         `json:"priority,omitempty"`
+	Runnable    bool        `json:"runnable"`
+	WakeAt      moment.Time `json:"wake_at,omitzero"`
+	Head        uint64      `json:"head"`
+	Created     moment.Time `json:"created"`
+	Updated     moment.Time `json:"updated"`
+	// How is set for completed goals.
+	How string `json:"completed_how,omitempty"`
+	// Used, in short, for lists.
+	Steps      int64 `json:"steps,omitempty"`
+	Tokens     int64 `json:"tokens,omitempty"`
+	CostMicros int64 `json:"cost_micros,omitempty"`
+	// Lease is read-only for callers.
+	LeaseOwner string      `json:"lease_owner,omitempty"`
+	LeaseUntil moment.Time `json:"lease_until,omitzero"`
+}
+
+// Filter narrows Goals. Zero values do not filter.
+type Filter struct {
+	Prefix string
+	Repo   string
+	Status []string
+	Limit  int
+}
+
+// Claim asks for a ticket.
+type Claim struct {
+	// Goal names one goal, claimed whether or not it is runnable; empty means
+	// the most urgent goal that is Runnable or whose WakeAt has come.
+	Goal string
+	// Owner identifies the worker: unique per process and start.
+	Owner string
+	Lease time.Duration
+	// Evict names a lease owner that is known to be dead (its process is gone
+	// from this machine); its live lease counts as expired.
+	Evict string
+}
+
+// Ticket is a worker's right to advance a goal.
+type Ticket struct {
+	Goal  string
+	Owner string
+	Fence uint64
+	Until moment.Time
+	// Takeover says that the goal was taken from a holder whose lease had
+	// expired; the fence was raised.
+	Takeover bool
+	// Previous is the owner it was taken from.
+	Previous string
+}
+
+// Item is one thing that Follow yields.
+type Item struct {
+	Event event.Event
+	// CaughtUp marks, once, that every event that existed when Follow was
+	// called has been yielded; Event is then empty.
+	CaughtUp bool
+}
+
+// Cache is a state cache.
+type Cache struct {
+	Seq    uint64
+	Schema int
+	Blob   []byte
+}
+
+// Audit is the result of re-computing a hash chain.
+type Audit struct {
+	Goal   string `json:"goal"`
+	Events uint64 `json:"events"`
+	Head   string `json:"head_hash"`
+	// Broken is nil when the chain holds.
+	Broken *Broken `json:"broken,omitempty"`
+}
+
+// Broken names the first link that does not hold.
+type Broken struct {
+	Seq    uint64     `json:"seq"`
+	ID     string     `json:"id"`
+	Type   event.Type `json:"type"`
+	Reason string     `json:"reason"`
+}

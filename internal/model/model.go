@@ -1,0 +1,130 @@
+// Package model is the port to language models: one neutral request and
+// response, streamed deltas, usage, and errors sorted by kind. Each wire
+// protocol is an adapter in a folder below.
+//
+// It must not know goals, tools' behaviour or the ledger. Retries are decided
+// by the core; an adapter sends exactly one request.
+package model
+
+import (
+	"context"
+	"encoding/json"
+
+	"belay/internal/event"
+)
+
+// Model sends requests to one named model.
+type Model interface {
+	// Info is known without a network call.
+	Info() Info
+	// Count returns the number of input tokens of a request, by the provider's
+	// own count when it offers one cheaply, else an estimate that is never
+	// below the truth by more than Info().CountError.
+	Count(ctx context.Context, r Request) (int64, error)
+	// Send sends one request and returns the whole response. Errors are
+	// *fault.Fault (through errors.As). A response cut in mid-stream is an
+	// error; when the provider had told usage before the cut, it is in the
+	// returned Response, which is otherwise empty. OnDelta, if set, is called
+	// with each piece of text as it arrives, for live views only.
+	Send(ctx context.Context, r Request, onDelta func(Delta)) (Response, error)
+}
+
+// Info describes a model.
+type Info struct {
+	// Provider is "openai", "anthropic" or "script"; Name the model's name.
+	Provider, Name string
+	// Window is the context window in tokens, MaxOutput the most output
+	// tokens; 0 when unknown.
+	Window, MaxOutput int64
+	// Price is nil when unknown.
+	Price *Price
+	// CountError is the relative error of Count, e.g. 0.15.
+	CountError float64
+}
+
+// Price is in millionths of a US dollar per million tokens.
+type Price struct {
+	Input, CachedInput, CacheWrite, Output int64
+	// Source says where the numbers are from, with a date.
+	Source string
+}
+
+// Cost is the price of a usage in millionths of a US dollar, rounded up.
+func (p Price) Cost(u event.Usage) int64 {
+	plain := u.Input - u.CachedInput - u.CacheWrite
+	if plain < 0 {
+		plain = 0
+	}
+	n := plain*p.Input + u.CachedInput*p.CachedInput + u.CacheWrite*p.CacheWrite + u.Output*p.Output
+	return (n + 999_999) / 1_000_000
+}
+
+// Request is one request. Every byte of it is stable from one request to the
+// next up to the end of the conversation so far.
+type Request struct {
+	// System is the fixed prefix.
+	System string
+	Tools  []Tool
+	// Messages alternate freely; an adapter merges neighbours of one role if
+	// its wire demands it.
+	Messages []Message
+	// State is the live block at the end: it goes into the last user message,
+	// after everything that must stay stable.
+	State     string
+	MaxOutput int64
+	// ID is the request id of the ledger, for idempotency and logs.
+	ID string
+}
+
+// Tool is a tool as the model sees it.
+type Tool struct {
+	Name        string
+	Description string
+	Schema      json.RawMessage // JSON Schema of the arguments
+}
+
+// Role is who speaks.
+type Role string
+
+// The roles of messages. Tool results travel in User messages on some wires
+// and in messages of their own on others; here they are their own role.
+const (
+	User      Role = "user"
+	Assistant Role = "assistant"
+	ToolRole  Role = "tool"
+)
+
+// Message is one message: text of the user, parts of the assistant, or the
+// results of calls.
+type Message struct {
+	Role    Role
+	Text    string       // User
+	Parts   []event.Part // Assistant
+	Results []ToolResult // ToolRole
+}
+
+// ToolResult answers one call.
+type ToolResult struct {
+	CallID string
+	Tool   string
+	Text   string
+	// Error says that the call did not succeed.
+	Error bool
+}
+
+// Delta is a piece of a response on its way.
+type Delta struct {
+	Text     string
+	Thinking string
+	Tool     string // the name of a call that begins
+}
+
+// Response is a whole response.
+type Response struct {
+	Model      string
+	Parts      []event.Part
+	StopReason string // "end", "tool_calls", "length", "refusal" or the provider's word
+	Usage      event.Usage
+	// UsageKnown says that the provider told the usage.
+	UsageKnown bool
+}

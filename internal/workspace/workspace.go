@@ -1,0 +1,86 @@
+// Package workspace is the port to the repository that a goal works on:
+// confined paths, byte-faithful edits, revision, diff and checkpoints.
+//
+// It must not know goals, models or the ledger. Its promise: nothing outside
+// the root is reachable, the user's .git is never written, and a revision is
+// content, whoever changed it.
+package workspace
+
+import (
+	"context"
+	"io/fs"
+
+	"belay/internal/event"
+)
+
+// Workspace is one directory under belay's care. Methods return *fault.Fault
+// errors (through errors.As) for everything a model or a person can mend.
+type Workspace interface {
+	// Root is the absolute path, symbolic links resolved.
+	Root() string
+	// Attach looks at the directory as it is found: layout, HEAD, branch, dirty
+	// paths, and the tree hash of now.
+	Attach(ctx context.Context) (Attached, error)
+	// Observe returns the tree hash of now: tracked and untracked files that
+	// are not ignored, byte for byte, nested repositories included. It keeps
+	// the tree's objects, so that Changes, Diff, Materialise and Restore work
+	// on it later.
+	Observe(ctx context.Context) (tree string, err error)
+	// Changes lists what differs between two observed trees, sorted by path.
+	Changes(ctx context.Context, from, to string) ([]event.Change, error)
+	// Diff is the unified diff between two observed trees (git's format, no
+	// colours, binary files named only).
+	Diff(ctx context.Context, from, to string) ([]byte, error)
+	// Keep protects an observed tree from pruning under a name.
+	Keep(ctx context.Context, name, tree string) error
+	// Materialise writes an observed tree into an empty directory.
+	Materialise(ctx context.Context, tree, dir string) error
+	// Files lists the paths of now that are not ignored, sorted.
+	Files(ctx context.Context) ([]string, error)
+
+	// Read reads a file. Path is relative to the root, slash-separated.
+	Read(ctx context.Context, path string) (File, error)
+	// Stat is Read without the bytes for paths that may be absent: the zero
+	// File with Absent set is no error.
+	Stat(ctx context.Context, path string) (File, error)
+	// Apply writes all edits or none: every Base is compared first, each write
+	// goes through a temporary file, fsync and rename. A crash in between
+	// leaves each single file either as before or as after.
+	Apply(ctx context.Context, edits []Edit) error
+	// Clean removes temporary files that a crash of Apply left behind.
+	Clean(ctx context.Context) error
+	// Close releases the directory lock.
+	Close() error
+}
+
+// Attached is the workspace as it was found.
+type Attached struct {
+	Root         string
+	Git          string // "", "repository", "worktree" or "submodule"
+	Head, Branch string
+	Dirty        []string
+	Tree         string
+	TestCommands []string
+	Instructions string // content of AGENTS.md at the root, if any
+}
+
+// File is a regular file's content and identity.
+type File struct {
+	Path   string // as given, cleaned
+	Bytes  []byte
+	Hash   string // hex SHA-256 of Bytes, "" when Absent
+	Mode   fs.FileMode
+	Absent bool
+}
+
+// Edit replaces one file's content, or removes it.
+type Edit struct {
+	Path string
+	// Base is the hash that the present bytes must have, "" for absent.
+	Base string
+	// Content are the new bytes; nil with Remove.
+	Content []byte
+	Remove  bool
+	// Mode is for new files; an existing file keeps its own. 0 means 0644.
+	Mode fs.FileMode
+}
