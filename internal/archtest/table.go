@@ -1,0 +1,177 @@
+package archtest
+
+import "strings"
+
+// module is the path of belay's own module.
+const module = "belay"
+
+// room is one row of the table of floors: where a package stands.
+type room struct {
+	// path is the import path without the module.
+	path  string
+	floor int
+	// pure rooms decide by values alone.
+	pure bool
+	// shared marks a helper that the other packages of its own port's tree may
+	// import although it stands on their floor.
+	shared bool
+	// test marks a room that only tests import.
+	test bool
+}
+
+// The floors by name, ground floor first.
+const (
+	facts    = 0 // the vocabulary
+	machines = 1 // the small machines, policy, and the ports' roots
+	core     = 2 // what composes the machines
+	adapters = 3 // everything behind a port
+	views    = 4 // the working view and the executors
+	driver   = 5
+	service  = 6
+	faces    = 7
+	mains    = 8 // programs, and the checks of the house
+)
+
+// rooms is DESIGN section 3 as a table. A package without a row fails the
+// test: decide where it stands before writing it. A row without a package is a
+// room that DESIGN names and nobody has built yet.
+var rooms = []room{
+	{path: "internal/event", floor: facts, pure: true},
+	{path: "internal/fault", floor: facts, pure: true},
+	{path: "internal/moment", floor: facts, pure: true},
+
+	{path: "internal/core/operation", floor: machines, pure: true},
+	{path: "internal/core/lifecycle", floor: machines, pure: true},
+	{path: "internal/core/plan", floor: machines, pure: true},
+	{path: "internal/core/approval", floor: machines, pure: true},
+	{path: "internal/core/budget", floor: machines, pure: true},
+	{path: "internal/core/evidence", floor: machines, pure: true},
+	{path: "internal/core/progress", floor: machines, pure: true},
+	{path: "internal/policy", floor: machines, pure: true},
+
+	{path: "internal/ledger", floor: machines},
+	{path: "internal/workspace", floor: machines},
+	{path: "internal/sandbox", floor: machines},
+	{path: "internal/model", floor: machines},
+	{path: "internal/tool", floor: machines},
+	{path: "internal/recall", floor: machines},
+	{path: "internal/tool/control", floor: machines},
+
+	{path: "internal/core", floor: core, pure: true},
+	{path: "internal/transcript", floor: core, pure: true},
+
+	{path: "internal/ledger/memory", floor: adapters},
+	{path: "internal/ledger/sqlite", floor: adapters},
+	{path: "internal/ledger/postgres", floor: adapters},
+	{path: "internal/ledger/ledgertest", floor: adapters, shared: true, test: true},
+
+	{path: "internal/workspace/edit", floor: adapters, shared: true},
+
+	{path: "internal/model/anthropic", floor: adapters},
+	{path: "internal/model/openai", floor: adapters},
+	{path: "internal/model/script", floor: adapters},
+	{path: "internal/model/catalog", floor: adapters, shared: true},
+	{path: "internal/model/wire", floor: adapters, shared: true},
+	{path: "internal/model/modeltest", floor: adapters, shared: true, test: true},
+
+	{path: "internal/tool/builtin", floor: adapters},
+	{path: "internal/tool/testreport", floor: adapters, shared: true},
+	{path: "internal/tool/textcap", floor: adapters, shared: true},
+	{path: "internal/tool/tooltest", floor: adapters, shared: true, test: true},
+
+	{path: "internal/prompt", floor: views},
+	{path: "internal/effect", floor: views},
+
+	{path: "internal/runtime", floor: driver},
+
+	{path: "internal/service", floor: service},
+
+	{path: "internal/cli", floor: faces},
+	{path: "internal/tui", floor: faces},
+	{path: "internal/api", floor: faces},
+	{path: "internal/console", floor: faces},
+	{path: "internal/mcp", floor: faces},
+	{path: "internal/acp", floor: faces},
+	{path: "internal/eval", floor: faces},
+
+	{path: "cmd/belay", floor: mains},
+	{path: "internal/event/gen", floor: mains},
+	{path: "internal/archtest", floor: mains},
+}
+
+// exception allows one import that the floors alone would refuse.
+type exception struct {
+	from, to string
+	reason   string
+}
+
+// exceptions are the imports that a rule of the floors would refuse, each with
+// the reason why the rule gives way. An exception that nothing uses any more
+// fails the test, so that the list only holds what is true.
+var exceptions = []exception{
+	{"internal/event", "internal/moment", "an envelope and several payloads hold instants; moment imports nothing of ours"},
+	{"internal/event", "internal/fault", "a fault is a value inside several payloads; fault imports nothing of ours"},
+	{"internal/tool", "internal/sandbox", "tool.Env hands a tool the ports it works through"},
+	{"internal/tool", "internal/workspace", "tool.Env hands a tool the ports it works through"},
+}
+
+// forbiddenInPure are the standard packages, and everything below them, with
+// which code could do more than decide.
+var forbiddenInPure = []string{
+	"context", "os", "net", "time", "math/rand", "crypto/rand", "sync", "log",
+	"database/sql", "syscall", "unsafe", "runtime", "plugin", "io/ioutil", "testing",
+}
+
+// pureMay lists the imports of pure packages that the list above, or the rule
+// against foreign modules, would refuse.
+var pureMay = []exception{
+	{"internal/moment", "time", "it formats instants and holds no other function of time; the clock's own functions are refused below"},
+	{"internal/policy", "mvdan.cc/sh/v3/syntax", "shell text is judged by its syntax tree; the parser is a function of its input"},
+}
+
+// clock are the functions of package time that read a clock or wait. They are
+// refused even where package time itself is allowed.
+var clock = []string{
+	"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker", "Local", "LoadLocation",
+}
+
+// tooHeavy are module prefixes that LIBRARIES' measurements ruled out of the
+// program; each would cost a first build most of its 150 CPU seconds.
+var tooHeavy = []exception{
+	{"", "github.com/openai/", "our own thin wire replaces it; compat/ checks us against it"},
+	{"", "github.com/anthropics/", "our own thin wire replaces it; compat/ checks us against it"},
+	{"", "charm.land/fantasy", "it draws in every vendor's SDK"},
+	{"", "github.com/golangci/", "linters stay in tools/"},
+	{"", "honnef.co/go/tools", "linters stay in tools/"},
+}
+
+// The sizes of DESIGN section 3.
+const (
+	maxFileLines = 600
+	maxFuncLines = 80
+)
+
+// oversize lists files ("path.go") and functions ("path.go:Name" or
+// "path.go:Type.Name") that may pass the sizes above, with the reason that was
+// argued for in review.
+var oversize = []exception{}
+
+// roomOf finds a package's row.
+func roomOf(path string) (room, bool) {
+	for _, r := range rooms {
+		if r.path == path {
+			return r, true
+		}
+	}
+	return room{}, false
+}
+
+// portOf names the port whose tree an adapter belongs to: the folder beneath
+// internal/.
+func portOf(path string) string {
+	parts := strings.SplitN(path, "/", 3)
+	if len(parts) < 2 {
+		return path
+	}
+	return parts[0] + "/" + parts[1]
+}
