@@ -1,0 +1,49 @@
+# What one does with this repository. Everything here works with Go, a C
+# compiler (for the race detector) and git; nothing else has to be installed.
+
+GO        ?= go
+BIN       ?= bin/belay
+PKGS      ?= ./...
+# Two test processes at a time: the packages that start real processes and
+# databases have stated deadlines, which a crowded machine would break.
+TESTFLAGS ?= -race -shuffle=on -timeout 20m -p 2
+# `make bench BENCH=Append` runs the benchmarks whose name matches.
+BENCH     ?= .
+BENCHTIME ?= 1s
+BENCHPKGS ?= $(shell grep -rl --include='*_test.go' '^func Benchmark' cmd internal | xargs -r -n1 dirname | sort -u | sed 's|^|./|')
+TOOL      := $(GO) tool -modfile=tools/go.mod
+
+.DEFAULT_GOAL := build
+.PHONY: build test bench lint format generate demo
+
+## build: the program, at bin/belay
+build:
+	$(GO) build -trimpath -o $(BIN) ./cmd/belay
+
+## test: every test, race detector on
+test:
+	$(GO) test $(TESTFLAGS) $(PKGS)
+
+## bench: every benchmark, one package at a time so that none disturbs another
+bench:
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -benchtime $(BENCHTIME) -p 1 $(BENCHPKGS)
+
+## lint: format, vet, staticcheck, and the shape of the code
+lint:
+	@files=$$(find . -name '*.go' -not -path '*/testdata/*' -print0 | xargs -0 gofmt -l) || exit 1; \
+	if [ -n "$$files" ]; then echo "not formatted (make format):"; echo "$$files"; exit 1; fi
+	$(GO) vet $(PKGS)
+	$(TOOL) staticcheck $(PKGS)
+	$(GO) test ./internal/archtest
+
+## format: rewrite the Go files as gofmt has them
+format:
+	find . -name '*.go' -not -path '*/testdata/*' -print0 | xargs -0 gofmt -w
+
+## generate: rewrite what is written from the code (docs/events.md)
+generate:
+	$(GO) generate $(PKGS)
+
+## demo: a small bug fixed under the ledger; no key, no network
+demo:
+	$(GO) run ./cmd/belay demo
