@@ -198,9 +198,9 @@ func Documents(s Source) []Violation {
 		if p.Name == "main" {
 			begin = "Command "
 		}
-		first, _, ended := strings.Cut(strings.ReplaceAll(p.Doc, "\n", " "), ". ")
-		ended = ended || strings.HasSuffix(strings.TrimSpace(first), ".")
-		if !strings.HasPrefix(p.Doc, begin) || !ended || len(strings.Fields(first)) < 5 {
+		doc := strings.TrimSpace(strings.ReplaceAll(p.Doc, "\n", " "))
+		sentence := strings.Contains(doc, ". ") || strings.HasSuffix(doc, ".")
+		if !strings.HasPrefix(doc, begin) || !sentence || len(strings.Fields(doc)) < 6 {
 			vs = append(vs, Violation{"every package says its one job in its doc comment", p.Path,
 				fmt.Sprintf("no doc comment of at least one full sentence that begins with %q", begin),
 				"say what the package does and what it must not know"})

@@ -63,9 +63,14 @@ var rooms = []room{
 	{path: "internal/ledger/memory", floor: adapters},
 	{path: "internal/ledger/sqlite", floor: adapters},
 	{path: "internal/ledger/postgres", floor: adapters},
+	{path: "internal/ledger/rules", floor: adapters, shared: true},
 	{path: "internal/ledger/ledgertest", floor: adapters, shared: true, test: true},
 
 	{path: "internal/workspace/edit", floor: adapters, shared: true},
+
+	{path: "internal/sandbox/none", floor: adapters},
+	{path: "internal/sandbox/shim", floor: adapters, shared: true},
+	{path: "internal/sandbox/environ", floor: adapters, shared: true},
 
 	{path: "internal/model/anthropic", floor: adapters},
 	{path: "internal/model/openai", floor: adapters},
@@ -75,6 +80,7 @@ var rooms = []room{
 	{path: "internal/model/modeltest", floor: adapters, shared: true, test: true},
 
 	{path: "internal/tool/builtin", floor: adapters},
+	{path: "internal/tool/args", floor: adapters, shared: true},
 	{path: "internal/tool/testreport", floor: adapters, shared: true},
 	{path: "internal/tool/textcap", floor: adapters, shared: true},
 	{path: "internal/tool/tooltest", floor: adapters, shared: true, test: true},
