@@ -29,6 +29,15 @@ type Model interface {
 	Send(ctx context.Context, r Request, onDelta func(Delta)) (Response, error)
 }
 
+// Bodier is a model whose requests have an exact byte form. The prompt code
+// measures with it how much of a request the provider can have cached.
+type Bodier interface {
+	// Body returns the bytes that Send would put on the wire. The first stable
+	// bytes do not depend on State, MaxOutput, ID or Attempt, and are a prefix
+	// of every later request of the same conversation.
+	Body(r Request) (body []byte, stable int, err error)
+}
+
 // Info describes a model.
 type Info struct {
 	// Provider is "openai", "anthropic" or "script"; Name the model's name.
@@ -74,6 +83,9 @@ type Request struct {
 	MaxOutput int64
 	// ID is the request id of the ledger, for idempotency and logs.
 	ID string
+	// Attempt counts the tries of this request from 1; 0 means not told. No
+	// adapter puts it on the wire: a script uses it to fail a number of times.
+	Attempt int
 }
 
 // Tool is a tool as the model sees it.
@@ -121,10 +133,19 @@ type Delta struct {
 
 // Response is a whole response.
 type Response struct {
-	Model      string
-	Parts      []event.Part
-	StopReason string // "end", "tool_calls", "length", "refusal" or the provider's word
+	Model string
+	Parts []event.Part
+	// StopReason is one of the Stop constants or the provider's own word. A
+	// refusal is no response: it is an error of kind refused.
+	StopReason string
 	Usage      event.Usage
 	// UsageKnown says that the provider told the usage.
 	UsageKnown bool
 }
+
+// The stop reasons that callers decide on.
+const (
+	StopEnd       = "end"
+	StopToolCalls = "tool_calls"
+	StopLength    = "length" // the output limit cut the response short
+)

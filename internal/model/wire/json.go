@@ -1,0 +1,85 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+)
+
+const hexDigits = "0123456789abcdef"
+
+// AppendText appends s as the inside of a JSON string, without the quotes.
+// Invalid UTF-8 becomes U+FFFD; nothing is escaped that JSON does not demand.
+// Appending a and then b gives the same bytes as appending a+b when both are
+// valid UTF-8, which is what lets a later request extend an earlier one.
+func AppendText(dst []byte, s string) []byte {
+	from := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= 0x20 && c != '"' && c != '\\' && c < utf8.RuneSelf {
+			i++
+			continue
+		}
+		if c >= utf8.RuneSelf {
+			r, size := utf8.DecodeRuneInString(s[i:])
+			if r != utf8.RuneError || size > 1 {
+				i += size
+				continue
+			}
+			dst = append(append(dst, s[from:i]...), "\ufffd"...)
+			i++
+			from = i
+			continue
+		}
+		dst = append(dst, s[from:i]...)
+		switch c {
+		case '"', '\\':
+			dst = append(dst, '\\', c)
+		case '\n':
+			dst = append(dst, '\\', 'n')
+		case '\r':
+			dst = append(dst, '\\', 'r')
+		case '\t':
+			dst = append(dst, '\\', 't')
+		default:
+			dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+		}
+		i++
+		from = i
+	}
+	return append(dst, s[from:]...)
+}
+
+// AppendString appends s as a JSON string.
+func AppendString(dst []byte, s string) []byte {
+	return append(AppendText(append(dst, '"'), s), '"')
+}
+
+// AppendRaw appends JSON without insignificant space. what names it in the
+// error for JSON that is none.
+func AppendRaw(dst []byte, raw json.RawMessage, what string) ([]byte, error) {
+	b := bytes.NewBuffer(dst)
+	if err := json.Compact(b, raw); err != nil {
+		return nil, fmt.Errorf("%s is not JSON: %w", what, err)
+	}
+	return b.Bytes(), nil
+}
+
+// Object returns the arguments of a call as a JSON object without
+// insignificant space, which is what every wire can take back. What the model
+// wrote is kept when it is an object; else it is shown to the model as the
+// string "_raw", so that it sees its own mistake and the history stays one
+// that the provider accepts.
+func Object(arguments string) json.RawMessage {
+	text := bytes.TrimSpace([]byte(arguments))
+	if len(text) == 0 {
+		return json.RawMessage("{}")
+	}
+	if text[0] == '{' && utf8.Valid(text) && json.Valid(text) {
+		if out, err := AppendRaw(nil, text, "arguments"); err == nil {
+			return out
+		}
+	}
+	return append(AppendString([]byte(`{"_raw":`), arguments), '}')
+}
