@@ -32,8 +32,11 @@ var (
 	ErrHeld = errors.New("ledger: the goal is held by another worker")
 	// ErrNothing: no goal is runnable now.
 	ErrNothing = errors.New("ledger: nothing to claim")
-	// ErrExists: the goal id is taken.
+	// ErrExists: the goal id is taken. An append with Head 0 to a goal that has
+	// events gets it, whatever its fence.
 	ErrExists = errors.New("ledger: the goal exists")
+	// ErrClosed: this handle on the store was closed.
+	ErrClosed = errors.New("ledger: closed")
 )
 
 // Ledger is a store. All methods may be called from many goroutines, and many
@@ -44,12 +47,14 @@ type Ledger interface {
 	// Time and Hash set.
 	Append(context.Context, Append) ([]event.Event, error)
 	// Read returns up to limit events with Seq > after, in order; limit <= 0
-	// means all. A damaged record comes back with an event.Damaged payload; what
-	// follows it stays readable.
+	// means all. A damaged record comes back with an event.Damaged payload, and
+	// so does one that is missing between two others; what follows it stays
+	// readable. A goal without events has nothing to read: that is no error.
 	Read(ctx context.Context, goal string, after uint64, limit int) ([]event.Event, error)
 	// Follow yields every event with Seq > after, then one caught-up marker,
 	// then events as they are appended by any process, until ctx ends (it then
-	// ends without an error). Nothing is skipped or repeated.
+	// ends without an error). Nothing is skipped or repeated. A goal may be
+	// followed before it exists.
 	Follow(ctx context.Context, goal string, after uint64) iter.Seq2[Item, error]
 	// Goal returns one row, ErrNotFound when there is none.
 	Goal(ctx context.Context, goal string) (Row, error)
@@ -58,10 +63,13 @@ type Ledger interface {
 
 	// Claim takes the right to advance a goal, in one transaction.
 	Claim(context.Context, Claim) (Ticket, error)
-	// Renew extends the lease of a ticket. ErrFenced when it is no longer ours.
+	// Renew extends the lease of a ticket. ErrFenced when it is no longer ours:
+	// another owner has the goal, or its fence is not the ticket's. A holder
+	// whose own append raised the fence sets the ticket's Fence to the new one.
 	Renew(ctx context.Context, t Ticket, lease time.Duration) (Ticket, error)
-	// Release gives the ticket back; a ticket that is no longer ours is no
-	// error.
+	// Release ends the lease that the ticket's owner has on the goal, whatever
+	// the fence is by now, so that a pause does not keep the goal held. A
+	// ticket whose goal has another owner, or none, is no error.
 	Release(context.Context, Ticket) error
 
 	// PutArtifact stores bytes outside an append (a long log, before the event
@@ -80,7 +88,11 @@ type Ledger interface {
 	// Audit re-computes the hash chain of a goal and checks every artifact that
 	// its records refer to.
 	Audit(ctx context.Context, goal string) (Audit, error)
-	// Rebuild recreates the goal row from row, for a goal whose row was lost.
+	// Rebuild recreates the goal row from row, for a goal whose row was lost or
+	// garbled; ErrNotFound when the goal has no events. The fence never falls
+	// below what the events or a row still there say. Who held a goal whose row
+	// was lost is not known, so the next claim by name or by urgency takes it
+	// over from RebuiltOwner and raises the fence.
 	Rebuild(ctx context.Context, row Row) error
 	// Streams lists the ids of all goals that have events, row or not.
 	Streams(ctx context.Context) ([]string, error)
@@ -108,6 +120,10 @@ type Append struct {
 	// power; a later durable commit covers it.
 	Durable bool
 }
+
+// RebuiltOwner stands, with an expired lease, in a row that was lost and
+// rebuilt.
+const RebuiltOwner = "(rebuilt)"
 
 // Row is the projection of a goal that lists, claims and fences work on. It is
 // computed by the core; the store never interprets it beyond the claim rule.
@@ -150,7 +166,9 @@ type Claim struct {
 	// Goal names one goal, claimed whether or not it is runnable; empty means
 	// the most urgent goal that is Runnable or whose WakeAt has come.
 	Goal string
-	// Owner identifies the worker: unique per process and start.
+	// Owner identifies the worker: unique per process and start. A goal named
+	// in Goal that Owner holds already is claimed again under the same fence;
+	// the search for the most urgent goal passes over what Owner holds.
 	Owner string
 	Lease time.Duration
 	// Evict names a lease owner that is known to be dead (its process is gone
