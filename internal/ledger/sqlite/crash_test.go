@@ -1,0 +1,5 @@
+package sqlite
+
+const childDir = "BELAY_LEDGER_TEST_DIR"
+
+func child(dir string) {}
