@@ -325,6 +325,14 @@ type WorkspaceAttached struct {
 	Sandbox string `json:"sandbox"`
 }
 
+// WorkspaceObserved says that the workspace was looked at and had not changed.
+type WorkspaceObserved struct {
+	Tree string `json:"tree"`
+	// After is the op_id whose effect was looked at, "" at the start of a turn
+	// or of a verification.
+	After string `json:"after,omitempty"`
+}
+
 // RepoStateMutated says that the tree changed: which paths, and by what.
 type RepoStateMutated struct {
 	From     string   `json:"from"`
@@ -407,7 +415,10 @@ type VerificationFinished struct {
 	Verification string  `json:"verification"`
 	Version      int     `json:"version"`
 	Verdict      Verdict `json:"verdict"`
-	Refused      string  `json:"refused,omitempty"`
+	// NeedsPerson says that only a person's answer is missing: the claim waits
+	// for it.
+	NeedsPerson bool   `json:"needs_person,omitempty"`
+	Refused     string `json:"refused,omitempty"`
 }
 
 // CriterionAnswered is a person's answer to a manual criterion, or to a claim

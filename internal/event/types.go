@@ -34,6 +34,7 @@ const (
 	TypeOperationFinished    Type = "operation_finished"
 	TypeOperationReconciled  Type = "operation_reconciled"
 	TypeWorkspaceAttached    Type = "workspace_attached"
+	TypeWorkspaceObserved    Type = "workspace_observed"
 	TypeRepoStateMutated     Type = "repo_state_mutated"
 	TypeDiffUpdated          Type = "diff_updated"
 	TypeCheckpointCreated    Type = "checkpoint_created"
@@ -145,6 +146,9 @@ func (OperationReconciled) EventType() Type { return TypeOperationReconciled }
 // EventType returns TypeWorkspaceAttached.
 func (WorkspaceAttached) EventType() Type { return TypeWorkspaceAttached }
 
+// EventType returns TypeWorkspaceObserved.
+func (WorkspaceObserved) EventType() Type { return TypeWorkspaceObserved }
+
 // EventType returns TypeRepoStateMutated.
 func (RepoStateMutated) EventType() Type { return TypeRepoStateMutated }
 
@@ -217,6 +221,7 @@ func init() {
 	register[OperationFinished]()
 	register[OperationReconciled]()
 	register[WorkspaceAttached]()
+	register[WorkspaceObserved]()
 	register[RepoStateMutated]()
 	register[DiffUpdated]()
 	register[CheckpointCreated]()

@@ -1,0 +1,176 @@
+package core
+
+import (
+	"fmt"
+
+	"belay/internal/core/lifecycle"
+	"belay/internal/core/operation"
+	"belay/internal/event"
+	"belay/internal/fault"
+)
+
+// Names of the control tools, which the core answers itself.
+const (
+	ToolUpdatePlan     = "update_plan"
+	ToolUpdateTodos    = "update_todos"
+	ToolRecordDecision = "record_decision"
+	ToolAskUser        = "ask_user"
+	ToolFinish         = "finish"
+)
+
+// advance moves the goal as far as it goes without an effect. Each round emits
+// at least one event, and each event brings the goal closer to waiting for an
+// effect or to the end of the turn.
+func (w *step) advance() {
+	for w.err == nil && w.s.Refuse == "" && w.s.Turn != nil && w.holder() && w.advanceOnce() {
+	}
+}
+
+// advanceOnce reports whether it changed anything.
+func (w *step) advanceOnce() bool {
+	s := &w.s
+	if s.Status.Final() || s.Status == lifecycle.Paused {
+		if !s.AnyStarted() {
+			w.endTurn(w.stopReason(), "")
+		}
+		return false
+	}
+	if s.Workspace == nil || s.Request != nil || s.looking() {
+		return false
+	}
+	if s.Wait != nil && s.Wait.Reason == event.WaitRetry {
+		if w.in.Now < s.Wait.Until {
+			return false
+		}
+		w.emitBy(event.ActorRuntime, "", event.GoalWoken{Reason: event.WaitRetry})
+		return true
+	}
+	if len(s.Open) > 0 && !w.claimAtHead() {
+		return w.advanceOps()
+	}
+	if s.Claim != nil {
+		return w.advanceClaim()
+	}
+	return w.beforeRequest()
+}
+
+// claimAtHead reports whether the head of the line is the finish operation whose
+// claim is open.
+func (w *step) claimAtHead() bool {
+	return w.s.Claim != nil && w.s.Claim.Op != "" && w.s.Open[0].ID == w.s.Claim.Op
+}
+
+// advanceOps moves the operation at the head of the line.
+func (w *step) advanceOps() bool {
+	o := w.s.Open[0]
+	switch {
+	case o.Phase == operation.Awaiting:
+		w.emitBy(event.ActorRuntime, "", event.GoalWaiting{Reason: event.WaitApproval, Detail: o.Tool + " (" + o.ID + ")"})
+		w.endTurn(event.StopNeedsApproval, o.ID)
+		return false
+	case o.Effect == event.Control:
+		return w.control(o)
+	}
+	return false // an effect is wanted for it
+}
+
+// beforeRequest checks what has to hold before the model is asked again.
+func (w *step) beforeRequest() bool {
+	s := &w.s
+	switch {
+	case s.hasMessage() && s.Turn.Replies > 0 && s.Turn.Calls == 0:
+		return w.nextTurn("a user message begins a turn of its own")
+	case s.Turn.Steps >= stepsPerTurn(s.Settings):
+		return w.nextTurn("turn limit")
+	}
+	if d := s.Budget.Short(event.Amount{Steps: 1}, w.in.Now); d != "" {
+		w.exhausted(d)
+	}
+	return false
+}
+
+func (s State) hasMessage() bool {
+	for _, m := range s.Inbox {
+		if m.Mode == event.Message {
+			return true
+		}
+	}
+	return false
+}
+
+// nextTurn ends this turn and opens the next one under the same ticket.
+func (w *step) nextTurn(why string) bool {
+	worker := w.s.Turn.Worker
+	if d := w.s.Budget.Short(event.Amount{Turns: 1}, w.in.Now); d != "" {
+		w.exhausted(d)
+		return false
+	}
+	w.endTurn(event.StopYielded, why)
+	w.emit(event.TurnStarted{Worker: worker})
+	return true
+}
+
+func (w *step) endTurn(reason event.StopReason, detail string) {
+	w.emitBy(event.ActorRuntime, "", event.TurnEnded{Reason: reason, Detail: detail})
+	w.commit()
+}
+
+// exhausted pauses the goal because a budget dimension has run out.
+func (w *step) exhausted(dimension string) {
+	f := fault.New(fault.BudgetExhausted, fault.User, "the budget of "+dimension+" is exhausted", "extend it and resume, or cancel the goal")
+	w.handOff(f.Message, f, event.PausedBudget, event.StopBudget)
+}
+
+// handOff stops the goal by belay's own decision, with a report.
+func (w *step) handOff(why string, f *fault.Fault, pause event.PauseReason, stop event.StopReason) {
+	h := event.GoalHandedOff{Why: why, Fault: f, HowResume: howResume(pause)}
+	for _, t := range w.s.Todos {
+		if t.Status == event.TodoCompleted {
+			h.Done = append(h.Done, t.Content)
+		}
+	}
+	for _, c := range w.s.Judgement().Criteria {
+		if c.Result == event.Pass {
+			h.Done = append(h.Done, "criterion "+c.ID+" holds")
+		} else {
+			h.Missing = append(h.Missing, c.ID+": "+c.Reason)
+		}
+	}
+	for _, o := range w.s.Open {
+		if o.Phase == operation.Started {
+			h.Running = append(h.Running, o.ID+" "+o.Tool)
+		}
+	}
+	for _, o := range w.s.InDoubt {
+		h.Missing = append(h.Missing, o.ID+" ("+o.Tool+") has an unknown outcome")
+	}
+	w.emitBy(event.ActorRuntime, "", h)
+	w.emitBy(event.ActorRuntime, "", event.GoalPaused{Reason: pause, Detail: why})
+	if w.s.Turn != nil && !w.s.AnyStarted() {
+		w.endTurn(stop, why)
+	}
+	w.commit()
+}
+
+func howResume(p event.PauseReason) string {
+	if p == event.PausedBudget {
+		return "belay resume G --max-… with a larger budget"
+	}
+	return `belay say G "what to do differently", or belay resume G`
+}
+
+// judgeCount acts on the n-th equal failure of an action.
+func (w *step) judgeCount(tool, action string, f *fault.Fault, n int64) {
+	if w.s.Status != lifecycle.Active {
+		return
+	}
+	switch judgeProgress(n, w.s.Settings.SameError) {
+	case forbid:
+		w.emitBy(event.ActorRuntime, "", event.ProgressAlarm{Signal: "repeated_error", Count: n,
+			Detail: fmt.Sprintf("%s failed %d times in the same way: %s", tool, n, clip(f.Message, 200))})
+		w.emitBy(event.ActorRuntime, "", event.ActionForbidden{Tool: tool, Action: action, Signature: f.Signature, Count: n})
+	case giveUp:
+		w.handOff(fmt.Sprintf("%s was tried again after it had failed %d times in the same way: %s", tool, n-1, clip(f.Message, 200)),
+			f, event.PausedNoProg, event.StopNoProgress)
+	}
+}

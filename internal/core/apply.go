@@ -1,0 +1,514 @@
+package core
+
+import (
+	"fmt"
+
+	"belay/internal/core/approval"
+	"belay/internal/core/evidence"
+	"belay/internal/core/lifecycle"
+	"belay/internal/core/operation"
+	"belay/internal/core/plan"
+	"belay/internal/event"
+)
+
+// Apply folds one event into a state. It never fails: an event that cannot be
+// understood, or that is not legal here, sets Refuse, and the goal is shown
+// but no longer advanced.
+func Apply(s State, e event.Event) State {
+	s = s.Clone()
+	s.apply(e)
+	return s
+}
+
+// Fold folds many events; it is Apply for each, with one copy.
+func Fold(s State, es []event.Event) State {
+	s = s.Clone()
+	for _, e := range es {
+		s.apply(e)
+	}
+	return s
+}
+
+func (s *State) refuse(e event.Event, why string) {
+	if s.Refuse == "" {
+		s.Refuse = fmt.Sprintf("event %d (%s): %s", e.Seq, e.Type, why)
+	}
+}
+
+// apply is the one place where an event changes a state. Everything that every
+// event has in common stands here; the payloads are grouped below.
+func (s *State) apply(e event.Event) {
+	if e.Seq != s.Head+1 {
+		s.refuse(e, fmt.Sprintf("does not follow %d", s.Head))
+		return
+	}
+	s.Head, s.HeadID, s.Updated = e.Seq, e.ID, e.Time
+	switch p := e.Payload.(type) {
+	case event.Unknown:
+		s.refuse(e, fmt.Sprintf("this version of belay does not know it (version %d); use a newer belay", p.Version))
+		return
+	case event.Damaged:
+		s.refuse(e, "it is damaged: "+p.Reason+"; run belay audit")
+		return
+	}
+	if e.Fence < s.Fence {
+		s.refuse(e, fmt.Sprintf("has fence %d, older than %d", e.Fence, s.Fence))
+		return
+	}
+	if lifecycle.RaisesFence(e.Type) && e.Fence <= s.Fence {
+		s.refuse(e, "must raise the fence")
+		return
+	}
+	s.Fence = e.Fence
+	if e.Seq > 1 {
+		to, _, err := lifecycle.Next(s.Status, e.Type)
+		if err != nil {
+			s.refuse(e, err.Error())
+			return
+		}
+		s.Status = to
+	}
+	if s.applyGoal(e) || s.applyTurn(e) || s.applyPlan(e) || s.applyOperation(e) || s.applyWorkspace(e) || s.applyVerification(e) {
+		return
+	}
+	// Facts that are kept for people and change no state.
+	switch e.Payload.(type) {
+	case event.EnvironmentCaptured, event.ProgressAlarm, event.LateFact:
+	default:
+		s.refuse(e, "no part of the core folds it")
+	}
+}
+
+func (s *State) applyGoal(e event.Event) bool {
+	switch p := e.Payload.(type) {
+	case event.GoalReceived:
+		if e.Seq != 1 {
+			s.refuse(e, "a goal is received once")
+			return true
+		}
+		s.Goal, s.Created = e.Goal, e.Time
+		s.Version, s.Spec, s.Settings, s.Repo, s.Parent = p.Version, p.Spec, p.Settings, p.Repo, p.Parent
+		s.Status, s.Mode = lifecycle.Active, event.ModeDefault
+		s.Budget.Limits = p.Spec.Limits
+	case event.GoalRevised:
+		s.Version, s.Spec = p.Version, p.Spec
+		if s.Status == lifecycle.Verifying {
+			s.Status = lifecycle.Active
+		}
+		s.Verification, s.Verdict, s.Claim = nil, nil, nil
+	case event.GoalPaused:
+		s.Pause, s.Wait, s.Verification = &p, nil, nil
+	case event.GoalResumed:
+		s.Pause, s.HandOff, s.Strikes = nil, nil, 0
+		s.Retry, s.CompactTried = nil, false
+		s.Progress = s.Progress.Clone()
+		s.Progress.Moved("")
+		s.Progress.Moved(s.Revision.Tree)
+	case event.GoalCancelled:
+		s.Wait, s.Pause, s.Claim, s.Verification = nil, nil, nil, nil
+	case event.GoalFailed:
+		s.Wait, s.Pause, s.Claim, s.Verification = nil, nil, nil, nil
+		s.Fault = &Fault{Kind: string(p.Fault.Kind), Message: p.Fault.Message}
+	case event.GoalCompleted:
+		s.Wait, s.Claim, s.Verification = nil, nil, nil
+		s.How = p.How
+	case event.GoalWaiting:
+		s.Wait = &p
+		if s.Claim != nil && p.Reason == event.WaitUserInput {
+			s.Claim.Asked = true
+		}
+	case event.GoalWoken:
+		s.Wait = nil
+	case event.GoalHandedOff:
+		s.HandOff = &p
+	case event.BudgetExtended:
+		s.Budget.Limits = p.Limits
+	default:
+		return false
+	}
+	return true
+}
+
+func (s *State) applyTurn(e event.Event) bool {
+	switch p := e.Payload.(type) {
+	case event.TurnStarted:
+		s.Turns++
+		s.Turn = &Turn{ID: e.Turn, Worker: p.Worker, Fence: e.Fence}
+		s.Fresh, s.Wait = false, nil
+		s.Budget.Used.Turns++
+	case event.TurnEnded:
+		s.Turn = nil
+	case event.UserMessage:
+		if e.Op == "" { // an answer is the result of its question's call
+			s.Inbox = append(s.Inbox, Mail{Seq: e.Seq, Mode: p.Mode, Text: p.Text})
+			s.Claim = nil // the user goes first
+			if s.Status == lifecycle.Verifying {
+				s.Status, s.Verification = lifecycle.Active, nil
+			}
+		}
+		s.Said = appendCapped(s.Said, p.Text, maxSaid)
+		s.Strikes = 0
+	case event.ModelRequested:
+		s.Requests++
+		s.Request = &Request{ID: p.Request, Turn: e.Turn, Event: e.ID, Attempt: p.Attempt,
+			MaxOutput: p.MaxOutput, Through: p.Through, Taken: p.Taken}
+		s.Budget.Reserve(p.Request, p.Reserved)
+		if s.Turn != nil {
+			s.Turn.Steps++
+		}
+		if s.Wait != nil && s.Wait.Reason == event.WaitRetry {
+			s.Wait = nil
+		}
+	case event.ModelResponded:
+		if s.Request == nil || s.Request.ID != p.Request {
+			s.refuse(e, "answers no open request")
+			return true
+		}
+		s.settle(p.Request, event.Amount{Steps: 1, Tokens: p.Usage.Total(), CostMicros: p.CostMicros})
+		s.takeMail(s.Request.Taken)
+		s.Request, s.Retry, s.CompactTried = nil, nil, false
+		if s.Turn != nil {
+			s.Turn.Replies++
+			s.Turn.Calls = calls(p.Parts)
+		}
+	case event.ModelFailed:
+		if s.Request == nil || s.Request.ID != p.Request {
+			s.refuse(e, "answers no open request")
+			return true
+		}
+		s.settle(p.Request, p.Charged)
+		attempt := s.Request.Attempt
+		s.Request = nil
+		if p.RetryAt.IsZero() {
+			s.Retry = nil
+			break
+		}
+		since := e.Time
+		if s.Retry != nil {
+			since = s.Retry.Since
+		}
+		s.Retry = &Retry{Since: since, Attempt: attempt, At: p.RetryAt}
+	case event.ContextCompacted:
+		s.Compacted, s.CompactTried = p.Through, true
+	default:
+		return false
+	}
+	return true
+}
+
+func calls(parts []event.Part) int {
+	n := 0
+	for _, p := range parts {
+		if p.Kind == event.PartCall {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *State) settle(name string, used event.Amount) { s.Budget.Settle(name, used) }
+
+func (s *State) takeMail(taken []uint64) {
+	var kept []Mail
+	for _, m := range s.Inbox {
+		if !containsSeq(taken, m.Seq) {
+			kept = append(kept, m)
+		}
+	}
+	s.Inbox = kept
+}
+
+func (s *State) applyPlan(e event.Event) bool {
+	switch p := e.Payload.(type) {
+	case event.PlanModeEntered:
+		s.Mode = event.ModePlan
+	case event.PlanModeExited:
+		s.Mode = event.ModeDefault
+	case event.PlanUpdated:
+		pl := p.Plan
+		s.Plan, s.PlanHash = &pl, p.Hash
+	case event.TodosUpdated:
+		if err := plan.CheckTodos(p.Todos, func(string) bool { return true }); err != nil {
+			s.refuse(e, err.Error())
+			return true
+		}
+		s.Todos = p.Todos
+	case event.DecisionRecorded:
+		s.Decisions = appendCapped(s.Decisions, Decision{Seq: e.Seq, Decision: p.Decision, Reason: p.Reason, Scope: p.Scope}, maxDecisions)
+	default:
+		return false
+	}
+	return true
+}
+
+func (s *State) applyOperation(e event.Event) bool {
+	switch p := e.Payload.(type) {
+	case event.OperationProposed:
+		if e.Op == "" {
+			s.refuse(e, "has no op_id")
+			return true
+		}
+		if _, dup := s.Find(e.Op); dup {
+			s.refuse(e, "the operation exists")
+			return true
+		}
+		s.Ops++
+		s.Open = append(s.Open, operation.Op{ID: e.Op, Tool: p.Tool, Effect: p.Effect, CallID: p.CallID,
+			Request: p.Request, Args: p.Arguments, ArgsHash: argsHash(p.Tool, p.Arguments), Access: p.Access,
+			Criterion: p.Criterion, Proposal: e.ID, Phase: operation.Proposed})
+	case event.OperationRejected:
+		o := s.move(e, func(o operation.Op) (operation.Op, error) { return o.Reject(p.Outcome) })
+		s.Approvals.Withdraw(e.Op)
+		if p.Outcome == event.Rejected && o.Tool != ToolFinish {
+			s.Progress.Note(o.ArgsHash, p.Fault.Signature)
+		}
+	case event.ApprovalRequested:
+		s.move(e, func(o operation.Op) (operation.Op, error) { return o.RequestApproval(p.Intent) })
+		s.Approvals.Ask(approval.Pending{Op: e.Op, Tool: p.Tool, Intent: p.Intent, Access: p.Access,
+			Why: p.Why, Renewed: p.Renewed, Seq: e.Seq})
+	case event.ApprovalGranted:
+		s.move(e, func(o operation.Op) (operation.Op, error) { return o.Grant(p.Intent) })
+		if !s.Approvals.Grant(e.Op, p.Intent) {
+			s.refuse(e, "answers no pending question")
+		}
+	case event.ApprovalDenied:
+		s.move(e, func(o operation.Op) (operation.Op, error) { return o.Reject(event.Rejected) })
+		s.Approvals.Deny(e.Op, p.Intent, p.Reason)
+	case event.OperationStarted:
+		s.move(e, func(o operation.Op) (operation.Op, error) {
+			if o.Phase == operation.Approved && !s.Approvals.Use(o.ID, p.Intent.Hash) {
+				return o, fmt.Errorf("the approval was used or is for another intent")
+			}
+			return o.Start(p.Attempt, e.Actor, p.Intent, p.Tree, p.DeadlineMS)
+		})
+		if p.DeadlineMS > 0 {
+			s.Budget.Reserve(e.Op, event.Amount{ToolMS: p.DeadlineMS})
+		}
+	case event.OperationFinished:
+		s.finish(e, p)
+	case event.OperationReconciled:
+		s.reconcile(e, p)
+	case event.ActionForbidden:
+		s.Progress.Forbid(p.Action, p.Signature)
+	default:
+		return false
+	}
+	return true
+}
+
+// move applies a transition to an open operation and drops it from Open when
+// that closed it.
+func (s *State) move(e event.Event, f func(operation.Op) (operation.Op, error)) operation.Op {
+	for i, o := range s.Open {
+		if o.ID != e.Op {
+			continue
+		}
+		n, err := f(o)
+		if err != nil {
+			s.refuse(e, err.Error())
+			return o
+		}
+		if n.Open() {
+			s.Open[i] = n
+			return n
+		}
+		s.Open = append(s.Open[:i:i], s.Open[i+1:]...)
+		if s.Claim != nil && s.Claim.Op == n.ID {
+			s.Claim = nil
+		}
+		return n
+	}
+	s.refuse(e, "no open operation "+e.Op)
+	return operation.Op{}
+}
+
+func (s *State) finish(e event.Event, p event.OperationFinished) {
+	o := s.move(e, func(o operation.Op) (operation.Op, error) {
+		if o.Effect == event.Control {
+			return o.Answer(p.Outcome)
+		}
+		return o.Finish(p.Attempt, p.Outcome)
+	})
+	if s.Refuse != "" {
+		return
+	}
+	s.Approvals.Withdraw(e.Op)
+	if _, held := s.Budget.Reserved[e.Op]; held {
+		var used event.Amount
+		if p.Result.Command != nil {
+			used.ToolMS = p.Result.Command.DurationMS
+		} else if p.Outcome == event.OutcomeUnknown {
+			used = s.Budget.Reserved[e.Op]
+		}
+		s.settle(e.Op, used)
+	}
+	if p.Outcome == event.OutcomeUnknown {
+		s.InDoubt = append(s.InDoubt, o)
+	}
+	s.LastOp = &LastResult{Op: e.Op, Tool: p.Tool, Status: statusWord(p.Outcome), Outcome: p.Outcome,
+		Output: clip(p.Result.Output.Head, headText), Seq: e.Seq}
+	for _, f := range p.Result.Seen {
+		s.see(f.Path, f.Hash, e)
+	}
+	if o.Effect != event.Control {
+		s.Strikes = 0
+	}
+	s.countFailure(o, p)
+	if o.Effect.SideEffect() {
+		s.Unseen = e.Op
+		s.UnseenRun = nil
+		if p.Result.Command != nil && p.Outcome != event.OutcomeUnknown {
+			s.UnseenRun = pendingRun(o, p)
+		}
+	}
+}
+
+func pendingRun(o operation.Op, p event.OperationFinished) *PendingRun {
+	r := &PendingRun{Op: o.ID, Access: o.Access, Tree: o.Tree, Command: *p.Result.Command}
+	if p.Result.Test != nil {
+		r.Counts = *p.Result.Test
+	}
+	if p.Result.Fault != nil {
+		r.Fault = p.Result.Fault.Signature
+		r.Tail = tail(p.Result.Output.Head, headText)
+	}
+	return r
+}
+
+func (s *State) countFailure(o operation.Op, p event.OperationFinished) {
+	if p.Outcome != event.Failed || p.Result.Fault == nil {
+		return
+	}
+	s.Progress.Note(o.ArgsHash, p.Result.Fault.Signature)
+}
+
+func (s *State) see(path, hash string, e event.Event) {
+	if hash == "" {
+		delete(s.Files, path)
+	} else if len(s.Files) < maxFiles || s.Files[path] != "" {
+		s.Files[path] = hash
+	}
+	kept := s.RecentFiles[:0]
+	for _, f := range s.RecentFiles {
+		if f.Path != path {
+			kept = append(kept, f)
+		}
+	}
+	s.RecentFiles = append(kept, FileContext{Path: path, Hash: hash, Op: e.Op, Seq: e.Seq})
+	if len(s.RecentFiles) > maxRecentFiles {
+		s.RecentFiles = s.RecentFiles[len(s.RecentFiles)-maxRecentFiles:]
+	}
+}
+
+func (s *State) reconcile(e event.Event, p event.OperationReconciled) {
+	for i, o := range s.InDoubt {
+		if o.ID != e.Op {
+			continue
+		}
+		n, err := o.Reconcile(p.Outcome, p.Retry)
+		if err != nil {
+			s.refuse(e, err.Error())
+			return
+		}
+		s.InDoubt = append(s.InDoubt[:i:i], s.InDoubt[i+1:]...)
+		if n.Open() {
+			s.Open = append(s.Open, n)
+		}
+		return
+	}
+	s.refuse(e, "no operation in doubt "+e.Op)
+}
+
+func (s *State) applyWorkspace(e event.Event) bool {
+	switch p := e.Payload.(type) {
+	case event.WorkspaceAttached:
+		s.Workspace = &p
+		s.Revision = event.Revision{N: 0, Tree: p.Tree}
+		s.Progress.Moved(p.Tree)
+		s.Fresh = true
+	case event.WorkspaceObserved:
+		if p.Tree != s.Revision.Tree {
+			s.refuse(e, "observes another tree than the present revision")
+			return true
+		}
+		s.observed()
+	case event.RepoStateMutated:
+		if p.Revision.N != s.Revision.N+1 || p.From != s.Revision.Tree {
+			s.refuse(e, "does not follow the present revision")
+			return true
+		}
+		s.Revision = p.Revision
+		s.Progress.Moved(p.Revision.Tree)
+		s.observed()
+	case event.DiffUpdated:
+		s.Diff = p
+	case event.CheckpointCreated:
+		s.Checkpoints = appendCapped(s.Checkpoints, Checkpoint{ID: p.Checkpoint, Name: p.Name, Tree: p.Tree, Why: p.Why, Seq: e.Seq}, maxCheckpoints)
+	case event.WorkspaceRestored:
+	case event.TestCompleted:
+		s.addEvidence(e, p)
+	default:
+		return false
+	}
+	return true
+}
+
+// observed notes that the present tree is known.
+func (s *State) observed() { s.Fresh, s.Unseen, s.UnseenRun = true, "", nil }
+
+func (s *State) addEvidence(e event.Event, p event.TestCompleted) {
+	s.observed()
+	r := evidence.Record{Op: e.Op, Seq: e.Seq, Command: p.Command, Dir: p.Dir, Test: p.Test, ExitCode: p.ExitCode,
+		TimedOut: p.TimedOut, Counts: p.Counts, Tree: p.TreeBefore, Moved: p.TreeBefore != p.TreeAfter}
+	r.Counts.Failing = nil
+	s.Evidence = s.Evidence.Add(r)
+	if p.Test && !r.TestPass() {
+		s.Failures = appendCapped(s.Failures, TestFailure{Op: e.Op, Seq: e.Seq, Command: p.Command, ExitCode: p.ExitCode,
+			Failing: p.Counts.Failing, Signature: p.Signature, Tail: p.Tail, Tree: p.TreeAfter}, maxFailures)
+	}
+}
+
+func (s *State) applyVerification(e event.Event) bool {
+	switch p := e.Payload.(type) {
+	case event.CompletionClaimed:
+		if p.ByText && len(s.Inbox) > 0 {
+			break // the user has said something meanwhile: it goes first
+		}
+		s.Claim = &Claim{Op: e.Op, Event: e.ID, Summary: p.Summary}
+	case event.VerificationStarted:
+		s.Verifications++
+		s.Verification = &Verification{ID: p.Verification, Event: e.ID, Version: p.Version, Fence: e.Fence}
+		s.Fresh = false
+	case event.VerificationFinished:
+		s.applyVerdict(e, p)
+	case event.CriterionAnswered:
+		s.Answers[p.Criterion] = evidence.Answer{Accepted: p.Accepted, Tree: p.Tree, Reason: p.Reason, By: string(e.Actor)}
+	default:
+		return false
+	}
+	return true
+}
+
+func (s *State) applyVerdict(e event.Event, p event.VerificationFinished) {
+	if p.Refused != "" {
+		return // a fact that changes nothing
+	}
+	v := s.Verification
+	if v == nil || v.ID != p.Verification || v.Version != p.Version || s.Status != lifecycle.Verifying {
+		s.refuse(e, "is the verdict of no running verification")
+		return
+	}
+	verdict := p.Verdict
+	s.Verdict, s.Verification = &verdict, nil
+	if verdict.Verdict == event.Complete {
+		return // goal_completed follows in the same commit
+	}
+	s.Status = lifecycle.Active
+	if p.NeedsPerson {
+		return
+	}
+	s.Strikes++
+	if s.Claim != nil && s.Claim.Op == "" {
+		s.Claim = nil // a claim by finish ends with its operation
+	}
+}

@@ -1,0 +1,270 @@
+// Package evidence judges criteria by recorded results that are bound to a
+// tree. It knows commands, exit codes and counts; it must not know models: no
+// sentence anyone wrote can pass a criterion here.
+package evidence
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"belay/internal/event"
+)
+
+// Record is one run of a command on a tree.
+type Record struct {
+	Op       string           `json:"op_id"`
+	Seq      uint64           `json:"seq"`
+	Command  string           `json:"command"`
+	Dir      string           `json:"dir,omitempty"`
+	Test     bool             `json:"test,omitempty"`
+	ExitCode int              `json:"exit_code"`
+	TimedOut bool             `json:"timed_out,omitempty"`
+	Counts   event.TestCounts `json:"counts"`
+	Tree     string           `json:"tree"`
+	// Moved says that the tree was another one after the run.
+	Moved bool `json:"moved,omitempty"`
+}
+
+// Clean reports whether the run ended with exit 0 within its time on a tree
+// that it did not change.
+func (r Record) Clean() bool { return r.ExitCode == 0 && !r.TimedOut && !r.Moved }
+
+// TestPass reports whether the record is a successful test: clean, and at
+// least one test really ran and none failed. A masked exit status shows in the
+// counts.
+func (r Record) TestPass() bool {
+	return r.Clean() && r.Counts.Executed() > 0 && r.Counts.Failed == 0
+}
+
+// Keep bounds how many records a shelf holds: what is older than that was
+// taken on trees that are long gone.
+const Keep = 128
+
+// Shelf holds the recent records, oldest first.
+type Shelf []Record
+
+// Add returns the shelf with one more record.
+func (s Shelf) Add(r Record) Shelf {
+	n := append(Shelf(nil), s...)
+	n = append(n, r)
+	if len(n) > Keep {
+		n = n[len(n)-Keep:]
+	}
+	return n
+}
+
+// On returns the records of a command on a tree, oldest first.
+func (s Shelf) On(command, tree string) Shelf {
+	var rs Shelf
+	for _, r := range s {
+		if r.Tree == tree && r.Dir == "" && Same(r.Command, command) {
+			rs = append(rs, r)
+		}
+	}
+	return rs
+}
+
+// Same compares shell texts: only white space at the ends is ignored, because
+// anything inside may matter to the shell.
+func Same(a, b string) bool { return strings.TrimSpace(a) == strings.TrimSpace(b) }
+
+// LatestPass returns the newest successful test on a tree.
+func (s Shelf) LatestPass(tree string) (Record, bool) {
+	for i := len(s) - 1; i >= 0; i-- {
+		if s[i].Tree == tree && s[i].TestPass() {
+			return s[i], true
+		}
+	}
+	return Record{}, false
+}
+
+// Answer is a person's answer to a manual criterion, bound to what was shown.
+type Answer struct {
+	Accepted bool   `json:"accepted"`
+	Tree     string `json:"tree"`
+	Reason   string `json:"reason,omitempty"`
+	By       string `json:"by,omitempty"`
+}
+
+// World is what a judgement may look at.
+type World struct {
+	Tree    string
+	Shelf   Shelf
+	Changes []event.Change    // against the baseline
+	More    int               // changed paths that Changes does not list
+	Answers map[string]Answer // by criterion id
+}
+
+// Judge judges one criterion. Everything that could not be established is
+// unknown, never pass.
+func Judge(c event.Criterion, w World) event.CriterionResult {
+	r := event.CriterionResult{ID: c.ID, Result: event.ResultUnknown}
+	switch c.Kind {
+	case event.CriterionCommand, event.CriterionTest:
+		judgeRun(c, w, &r)
+	case event.CriterionScope:
+		judgeScope(c, w, &r)
+	case event.CriterionManual:
+		judgeManual(c, w, &r)
+	default:
+		r.Reason = fmt.Sprintf("this version of belay cannot judge a criterion of kind %q", c.Kind)
+	}
+	return r
+}
+
+func judgeRun(c event.Criterion, w World, r *event.CriterionResult) {
+	runs := w.Shelf.On(c.Command, w.Tree)
+	if len(runs) == 0 {
+		r.Reason = fmt.Sprintf("`%s` has not been run on the repository as it is now", c.Command)
+		if old := lastOf(w.Shelf, c.Command); old != nil {
+			r.Reason += fmt.Sprintf(" (its last run, %s, was on an older state)", old.Op)
+		}
+		return
+	}
+	good := func(x Record) bool {
+		if c.Kind == event.CriterionTest {
+			return x.TestPass()
+		}
+		return x.Clean()
+	}
+	passed, failed := 0, 0
+	for _, x := range runs {
+		switch {
+		case good(x):
+			passed++
+		case x.TimedOut, x.Moved:
+		default:
+			failed++
+		}
+	}
+	last := runs[len(runs)-1]
+	r.Evidence = []string{last.Op}
+	switch {
+	case passed > 0 && failed > 0:
+		r.Reason = fmt.Sprintf("flaky: `%s` passed %d and failed %d times on the same tree", c.Command, passed, failed)
+	case good(last):
+		r.Result = event.Pass
+	case last.TimedOut:
+		r.Reason = fmt.Sprintf("`%s` did not end within its time", c.Command)
+	case last.Moved:
+		r.Reason = fmt.Sprintf("`%s` changed the workspace while it ran, so it is evidence for no state of it", c.Command)
+	case last.ExitCode != 0:
+		r.Result, r.Reason = event.Fail, fmt.Sprintf("`%s` ended with exit code %d", c.Command, last.ExitCode)
+	case last.Counts.Failed > 0:
+		r.Result, r.Reason = event.Fail, fmt.Sprintf("`%s` ended with exit code 0 but reported %d failed tests: its exit status is masked", c.Command, last.Counts.Failed)
+	default:
+		r.Result, r.Reason = event.Fail, fmt.Sprintf("`%s` ended with exit code 0 but no test was executed", c.Command)
+	}
+}
+
+func lastOf(s Shelf, command string) *Record {
+	for i := len(s) - 1; i >= 0; i-- {
+		if Same(s[i].Command, command) {
+			return &s[i]
+		}
+	}
+	return nil
+}
+
+func judgeScope(c event.Criterion, w World, r *event.CriterionResult) {
+	if w.More > 0 {
+		r.Reason = fmt.Sprintf("%d more changed paths than can be looked at", w.More)
+		return
+	}
+	for _, ch := range w.Changes {
+		if matchAny(c.Forbid, ch.Path) {
+			r.Result, r.Reason = event.Fail, fmt.Sprintf("%s was changed, which is forbidden", ch.Path)
+			return
+		}
+		if len(c.Allow) > 0 && !matchAny(c.Allow, ch.Path) {
+			r.Result, r.Reason = event.Fail, fmt.Sprintf("%s was changed, which is outside the allowed paths", ch.Path)
+			return
+		}
+	}
+	r.Result, r.Evidence = event.Pass, []string{"diff"}
+}
+
+func judgeManual(c event.Criterion, w World, r *event.CriterionResult) {
+	a, ok := w.Answers[c.ID]
+	switch {
+	case !ok:
+		r.Reason = "waits for a person's answer"
+	case a.Tree != w.Tree:
+		r.Reason = "the repository has changed since the person answered"
+	case a.Accepted:
+		r.Result, r.Evidence = event.Pass, []string{"user"}
+	default:
+		r.Result, r.Reason, r.Evidence = event.Fail, "refused by a person: "+a.Reason, []string{"user"}
+	}
+}
+
+func matchAny(patterns []string, p string) bool {
+	for _, pat := range patterns {
+		if MatchPath(pat, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// MatchPath matches a slash-separated path against a pattern: * and ? within
+// one segment, ** over any number of segments, and a pattern that names a
+// folder matches everything below it.
+func MatchPath(pattern, p string) bool {
+	pattern = strings.TrimSuffix(strings.TrimPrefix(pattern, "./"), "/")
+	return matchSegments(strings.Split(pattern, "/"), strings.Split(p, "/"))
+}
+
+func matchSegments(pat, segs []string) bool {
+	if len(pat) == 0 {
+		return true // the pattern named a folder above, or the path itself
+	}
+	if pat[0] == "**" {
+		for i := 0; i <= len(segs); i++ {
+			if matchSegments(pat[1:], segs[i:]) {
+				return true
+			}
+		}
+		return false
+	}
+	if len(segs) == 0 {
+		return false
+	}
+	ok, err := path.Match(pat[0], segs[0])
+	return err == nil && ok && matchSegments(pat[1:], segs[1:])
+}
+
+// Conclude turns the results of all criteria into a verdict.
+func Conclude(cs []event.Criterion, w World) event.Verdict {
+	v := event.Verdict{Verdict: event.Complete, Tree: w.Tree, Criteria: []event.CriterionResult{}}
+	for _, c := range cs {
+		r := Judge(c, w)
+		v.Criteria = append(v.Criteria, r)
+		if r.Result == event.Pass {
+			continue
+		}
+		v.Missing = append(v.Missing, c.ID+": "+r.Reason)
+		if r.Result == event.Fail || c.Kind != event.CriterionManual && len(r.Evidence) == 0 {
+			v.Verdict = event.Incomplete
+		} else if v.Verdict == event.Complete {
+			v.Verdict = event.VerdictUnknown
+		}
+	}
+	return v
+}
+
+// How says on what a complete verdict rests: the weakest kind of evidence that
+// it needed.
+func How(cs []event.Criterion) event.CompletedHow {
+	how := event.Verified
+	for _, c := range cs {
+		switch c.Kind {
+		case event.CriterionManual:
+			return event.Attested
+		case event.CriterionReview:
+			how = event.Judged
+		}
+	}
+	return how
+}

@@ -1,0 +1,215 @@
+package core
+
+import (
+	"encoding/json"
+
+	"belay/internal/event"
+	"belay/internal/fault"
+	"belay/internal/moment"
+)
+
+// Input is one thing that happened, with the values that the core cannot make
+// itself.
+type Input struct {
+	Now moment.Time
+	// Seed is 16 random bytes drawn for this input; ids and jitter come from it.
+	Seed [16]byte
+	// By is who it comes from.
+	By event.Actor
+	// Fence is the fence of the ticket under which a worker's input was made; 0
+	// for people.
+	Fence uint64
+	Body  Body
+}
+
+// Body is the content of an input.
+type Body interface{ isInput() }
+
+// What people say.
+type (
+	// Start begins a goal.
+	Start struct {
+		Goal     string
+		Spec     event.GoalSpec
+		Settings event.Settings
+		Repo     string
+		Parent   string
+	}
+	// Say is a message of the user. Mode answer answers a question.
+	Say struct {
+		Mode event.MessageMode
+		Text string
+	}
+	// Approve answers a pending approval with yes; empty Op means the only one.
+	// Intent, when set, must be the pending one: the person answers what they
+	// were shown. With no approval pending it accepts a claim or a manual
+	// criterion.
+	Approve struct {
+		Op, Intent string
+		Criterion  string
+	}
+	// Deny answers with no.
+	Deny struct {
+		Op, Intent string
+		Criterion  string
+		Reason     string
+	}
+	// Pause stops the goal until Resume.
+	Pause struct{ Detail string }
+	// Resume goes on.
+	Resume struct{}
+	// Cancel ends the goal.
+	Cancel struct{ Reason string }
+	// Revise replaces the spec.
+	Revise struct{ Spec event.GoalSpec }
+	// ExtendBudget replaces the limits.
+	ExtendBudget struct{ Limits event.Limits }
+	// Reconcile settles an unknown outcome.
+	Reconcile struct {
+		Op      string
+		Outcome event.Outcome
+		Retry   bool
+		Reason  string
+	}
+)
+
+// What a worker says.
+type (
+	// Claimed says that the worker holds the goal's ticket.
+	Claimed struct {
+		Worker   string
+		Takeover bool
+	}
+	// Poke says that time has passed or that the ledger has news.
+	Poke struct{}
+	// Released says that the worker lets go; Detail says why.
+	Released struct{ Detail string }
+)
+
+// Results of effects.
+type (
+	// Attached is the result of Attach.
+	Attached struct{ Workspace event.WorkspaceAttached }
+	// AttachFailed says that the workspace cannot be used at all.
+	AttachFailed struct{ Fault fault.Fault }
+	// Composed is the result of Compose: the request is ready to be sent.
+	Composed struct {
+		// Head is the seq of the state it was composed from; Taken the user
+		// messages in it.
+		Head  uint64
+		Taken []uint64
+		// Tokens is the counted input, an upper bound.
+		Tokens int64
+		// Window and MaxOutput are the model's, 0 when unknown.
+		Window, MaxOutput int64
+		// Prices in millionths of a US dollar per million tokens.
+		InputPrice, OutputPrice int64
+		PriceKnown              bool
+		Digest                  string
+		Bytes, StableBytes      int64
+	}
+	// Replied is a whole response.
+	Replied struct {
+		Request   string
+		Response  event.ModelResponded
+		Proposals []Proposal
+	}
+	// ReplyFailed is a request without a response. Used is what the provider
+	// told of its usage, nil when it told nothing.
+	ReplyFailed struct {
+		Request string
+		Fault   fault.Fault
+		Used    *event.Amount
+	}
+	// Prepared is the result of Prepare: what the operation would do now.
+	Prepared struct {
+		Op string
+		// Fault rejects the operation.
+		Fault *fault.Fault
+		// Action is everything the intent's hash covers beside tool and
+		// arguments.
+		Action      Action
+		Files       []event.FilePrint
+		Preview     event.Text
+		Key         string
+		TimeoutMS   int64
+		Destructive bool
+		// Tree is the workspace as it is now, and what changed since the state's
+		// revision.
+		Observation Observation
+	}
+	// Ended is the outcome of an attempt.
+	Ended struct {
+		Op      string
+		Attempt int
+		Outcome event.Outcome
+		Result  event.Result
+		// Recovered is "reattached" or "probe" when the attempt was started by
+		// an earlier holder.
+		Recovered string
+	}
+	// NeverHappened is a probe's finding that the world is as before.
+	NeverHappened struct {
+		Op      string
+		Attempt int
+	}
+	// Observed is the result of Observe.
+	Observed struct{ Observation Observation }
+)
+
+// Action is what identifies an operation beside its tool and arguments.
+type Action struct {
+	Dir     string            `json:"dir,omitempty"`
+	Env     []string          `json:"env,omitempty"`
+	Sandbox string            `json:"sandbox,omitempty"`
+	Inputs  []event.FilePrint `json:"inputs,omitempty"`
+}
+
+// Observation is the workspace as it is.
+type Observation struct {
+	Tree string
+	// From is the tree that Changes are relative to.
+	From    string
+	Changes []event.Change
+	More    int
+	// Diff is the whole diff against the baseline, set when Tree differs from
+	// the tree of the last diff.
+	Diff        event.Text
+	DiffChanges []event.Change
+	DiffMore    int
+}
+
+// Proposal is one tool call of a response, with what the tool says of it by
+// its arguments alone.
+type Proposal struct {
+	CallID string
+	Tool   string
+	Effect event.EffectClass
+	Args   json.RawMessage
+	Access event.Access
+	// Fault is set when the tool is unknown or the arguments do not fit.
+	Fault *fault.Fault
+}
+
+func (Start) isInput()         {}
+func (Say) isInput()           {}
+func (Approve) isInput()       {}
+func (Deny) isInput()          {}
+func (Pause) isInput()         {}
+func (Resume) isInput()        {}
+func (Cancel) isInput()        {}
+func (Revise) isInput()        {}
+func (ExtendBudget) isInput()  {}
+func (Reconcile) isInput()     {}
+func (Claimed) isInput()       {}
+func (Poke) isInput()          {}
+func (Released) isInput()      {}
+func (Attached) isInput()      {}
+func (AttachFailed) isInput()  {}
+func (Composed) isInput()      {}
+func (Replied) isInput()       {}
+func (ReplyFailed) isInput()   {}
+func (Prepared) isInput()      {}
+func (Ended) isInput()         {}
+func (NeverHappened) isInput() {}
+func (Observed) isInput()      {}

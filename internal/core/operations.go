@@ -1,0 +1,391 @@
+package core
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"belay/internal/core/operation"
+	"belay/internal/core/plan"
+	"belay/internal/core/progress"
+	"belay/internal/event"
+	"belay/internal/fault"
+	"belay/internal/policy"
+)
+
+const (
+	forbid = progress.Forbid
+	giveUp = progress.HandOff
+)
+
+func judgeProgress(n, threshold int64) progress.Verdict { return progress.Judge(n, threshold) }
+
+// propose records one tool call and closes it at once when a guard refuses it.
+func (w *step) propose(p Proposal, response event.Event, index int) {
+	op := fmt.Sprintf("op%d", w.s.Ops+1)
+	request := response.Payload.(event.ModelResponded).Request
+	args := p.Args
+	if !json.Valid(args) {
+		args = json.RawMessage("{}") // the text as written stands in the response
+	}
+	w.emitBy(event.ActorModel, op, event.OperationProposed{Tool: p.Tool, Effect: p.Effect, CallID: p.CallID,
+		Request: request, Arguments: args, Access: p.Access})
+	o, _ := w.s.Find(op)
+	if f := w.guard(o, p.Fault, index); f != nil {
+		w.reject(o, f)
+	}
+}
+
+// guard says why an operation may not even be considered, or nil. The order is
+// schema, doubt, repetition, plan gate, policy.
+func (w *step) guard(o operation.Op, invalid *fault.Fault, index int) *fault.Fault {
+	switch {
+	case invalid != nil:
+		return invalid
+	case index >= MaxCallsPerResponse:
+		return fault.New(fault.TooLarge, fault.Model, fmt.Sprintf("only %d tool calls are taken from one response", MaxCallsPerResponse), "propose the rest again")
+	}
+	if o.Effect == event.Control {
+		return nil
+	}
+	if sig, no := w.s.Progress.Forbidden[o.ArgsHash]; no {
+		f := fault.New(fault.Forbidden, fault.Model, "this action has failed in the same way too often and is refused until the repository changes", "change the strategy")
+		f.Signature = sig
+		return f
+	}
+	if o.Effect.SideEffect() {
+		for _, d := range w.s.InDoubt {
+			if d.ArgsHash == o.ArgsHash {
+				return fault.New(fault.InDoubt, fault.Runtime,
+					fmt.Sprintf("the same action (%s) started before and its outcome is unknown; it is not run again until that is settled", d.ID),
+					"look at its effects with read tools; a person settles it with belay reconcile")
+			}
+		}
+		for _, x := range w.s.Open {
+			if x.ID != o.ID && x.ArgsHash == o.ArgsHash && x.Effect.SideEffect() {
+				return fault.New(fault.AlreadyExists, fault.Model, fmt.Sprintf("the same action is open as %s; its result answers this call too", x.ID), "")
+			}
+		}
+	}
+	v := w.judge(o)
+	if w.s.Mode == event.ModePlan && o.Effect.SideEffect() && !readerOnly(w.s, o, v) {
+		return fault.New(fault.PlanGate, fault.Model, "the repository is read-only until a plan is recorded and approved", "record a plan with update_plan; until it is approved, only look")
+	}
+	if v.Decision == policy.Deny {
+		return fault.New(fault.PolicyDenied, fault.Model, v.Reason, "do it in another way, or ask the user")
+	}
+	return nil
+}
+
+// readerOnly reports whether a command may run while the plan gate is closed:
+// policy knows every part of it as a reader.
+func readerOnly(s State, o operation.Op, v policy.Verdict) bool {
+	if o.Effect != event.Supervised || o.Access.Test || v.Decision != policy.Allow || len(v.Writes) > 0 {
+		return false
+	}
+	for _, c := range s.TestCommands() {
+		if strings.TrimSpace(c) == strings.TrimSpace(o.Access.Command) {
+			return false
+		}
+	}
+	return !v.Network
+}
+
+func (w *step) judge(o operation.Op) policy.Verdict {
+	return policy.Judge(policy.Config{Rules: w.s.Settings.Rules, TestCommands: w.s.TestCommands(), Root: w.s.Repo}, o.Tool, o.Effect, o.Access)
+}
+
+func (w *step) reject(o operation.Op, f *fault.Fault) {
+	w.emitBy(event.ActorRuntime, o.ID, event.OperationRejected{Outcome: event.Rejected, Fault: *f})
+	w.judgeCount(o.Tool, o.ArgsHash, f, w.s.Progress.Count(o.ArgsHash, f.Signature))
+}
+
+// prepared decides on an operation with side effects, now that what it would
+// do is known.
+func (w *step) prepared(b Prepared) {
+	if !w.holder() || len(w.s.Open) == 0 || w.s.Open[0].ID != b.Op {
+		return
+	}
+	o := w.s.Open[0]
+	if o.Phase != operation.Proposed && o.Phase != operation.Approved {
+		return
+	}
+	if b.Observation.Tree != "" {
+		w.noteObservation(b.Observation, "external")
+	}
+	if b.Fault != nil {
+		w.reject(o, b.Fault)
+		return
+	}
+	if f := w.guard(o, nil, 0); f != nil {
+		w.reject(o, f)
+		return
+	}
+	intent := event.Intent{Files: b.Files, Preview: b.Preview, Key: b.Key, Destructive: b.Destructive}
+	intent.Hash = intentHash(o, b)
+	if why, denied := w.s.Approvals.WasDenied(intent.Hash); denied {
+		w.reject(o, fault.New(fault.UserDenied, fault.User, "this exact action was denied before: "+why, "do something else, or ask the user"))
+		return
+	}
+	v := w.judge(o)
+	if v.Decision == policy.Allow && !b.Destructive || o.Phase == operation.Approved && o.Intent.Hash == intent.Hash {
+		w.startOp(o, intent, b)
+		return
+	}
+	w.ask(o, intent, v, b)
+}
+
+func intentHash(o operation.Op, b Prepared) string {
+	return hashJSON(struct {
+		Tool   string            `json:"tool"`
+		Args   json.RawMessage   `json:"args"`
+		Action Action            `json:"action"`
+		Files  []event.FilePrint `json:"files"`
+	}{o.Tool, semantic(o.Args), b.Action, b.Files})
+}
+
+// incidental are argument names that say nothing about what an action does: a
+// person who approved the action has approved it whatever they are.
+var incidental = []string{"description", "timeout_s", "reason"}
+
+func semantic(args json.RawMessage) json.RawMessage {
+	var m map[string]json.RawMessage
+	if json.Unmarshal(args, &m) != nil {
+		return args
+	}
+	for _, k := range incidental {
+		delete(m, k)
+	}
+	b, err := json.Marshal(m)
+	if err != nil {
+		return args
+	}
+	return b
+}
+
+// ask puts the question that policy wants answered, or answers it at once when
+// the user did so beforehand for this goal.
+func (w *step) ask(o operation.Op, intent event.Intent, v policy.Verdict, b Prepared) {
+	var why []string
+	for _, p := range v.Parts {
+		if p.Decision != policy.Allow {
+			why = append(why, p.Reason)
+		}
+	}
+	if len(why) == 0 && v.Reason != "" {
+		why = []string{v.Reason}
+	}
+	w.emitBy(event.ActorPolicy, o.ID, event.ApprovalRequested{Tool: o.Tool, Intent: intent, Access: o.Access, Why: why,
+		Renewed: o.Phase == operation.Approved})
+	switch w.s.Settings.Approve {
+	case event.ApproveAuto:
+		w.emitBy(event.ActorPolicy, o.ID, event.ApprovalGranted{Tool: o.Tool, Intent: intent.Hash, By: event.ActorPolicy})
+		granted, _ := w.s.Find(o.ID)
+		w.startOp(granted, intent, b)
+	case event.ApproveNever:
+		w.emitBy(event.ActorPolicy, o.ID, event.ApprovalDenied{Tool: o.Tool, Intent: intent.Hash, By: event.ActorPolicy,
+			Reason: "nobody is there to approve it (--approve never)"})
+	default:
+		w.commit() // a person will be told
+	}
+}
+
+// startOp makes the intent durable; the effect begins after the commit.
+func (w *step) startOp(o operation.Op, intent event.Intent, b Prepared) {
+	deadline := b.TimeoutMS
+	if deadline > 0 {
+		left := w.s.Budget.Left().ToolMS
+		if left == 0 {
+			w.exhausted("tool seconds")
+			return
+		}
+		deadline = min(deadline, left)
+	}
+	w.emitOp(o.ID, event.OperationStarted{Attempt: o.Attempt + 1, Intent: intent, Tree: w.s.Revision.Tree, DeadlineMS: deadline})
+	w.commit()
+}
+
+// noteObservation records that the tree changed, and the new diff.
+func (w *step) noteObservation(o Observation, by string) {
+	if o.Tree == w.s.Revision.Tree {
+		return
+	}
+	rev := event.Revision{N: w.s.Revision.N + 1, Tree: o.Tree}
+	w.emitBy(event.ActorRuntime, opOf(by), event.RepoStateMutated{From: w.s.Revision.Tree, Revision: rev, Changes: o.Changes, More: o.More, By: by})
+	w.emitBy(event.ActorRuntime, opOf(by), event.DiffUpdated{Revision: rev, Diff: o.Diff, Changes: o.DiffChanges, More: o.DiffMore})
+}
+
+func opOf(by string) string {
+	if by == "external" {
+		return ""
+	}
+	return by
+}
+
+// observed takes in the present tree: what changed it, what it is evidence
+// for, and, during a verification, the verdict.
+func (w *step) observed(b Observed) {
+	if !w.holder() || w.s.Workspace == nil {
+		return
+	}
+	by, run := "external", w.s.UnseenRun
+	if w.s.Unseen != "" {
+		by = w.s.Unseen
+	}
+	needed := w.s.looking()
+	w.noteObservation(b.Observation, by)
+	switch {
+	case run != nil && w.worthKeeping(*run):
+		w.emitBy(event.ActorRuntime, run.Op, testCompleted(*run, b.Observation.Tree))
+	case needed && w.s.looking():
+		w.emitBy(event.ActorRuntime, opOf(by), event.WorkspaceObserved{Tree: b.Observation.Tree, After: opOf(by)})
+	}
+	if w.s.Verification != nil && w.s.Claim != nil {
+		w.verdict()
+	}
+}
+
+// worthKeeping reports whether a command's result is evidence: it is a test,
+// or one of the goal's criteria asks for it.
+func (w *step) worthKeeping(r PendingRun) bool {
+	if r.Access.Test || r.Counts.Runner != "" {
+		return true
+	}
+	for _, c := range w.s.Criteria() {
+		if c.Command != "" && strings.TrimSpace(c.Command) == strings.TrimSpace(r.Access.Command) {
+			return true
+		}
+	}
+	return false
+}
+
+func testCompleted(r PendingRun, after string) event.TestCompleted {
+	return event.TestCompleted{Command: r.Access.Command, Dir: r.Access.Dir, ExitCode: r.Command.ExitCode,
+		TimedOut: r.Command.TimedOut, Counts: r.Counts, Test: r.Access.Test || r.Counts.Runner != "",
+		TreeBefore: r.Tree, TreeAfter: after, Log: r.Command.Output, Signature: r.Fault, Tail: r.Tail}
+}
+
+// looking reports whether the workspace has to be observed before the goal can
+// go on: an effect has not been seen, the turn has just begun, or a
+// verification needs the tree of now.
+func (s State) looking() bool {
+	return s.Workspace != nil && !s.AnyStarted() && (s.Unseen != "" || !s.Fresh)
+}
+
+// control answers a control tool at the head of the line.
+func (w *step) control(o operation.Op) bool {
+	switch o.Tool {
+	case ToolUpdatePlan:
+		return w.updatePlan(o)
+	case ToolUpdateTodos:
+		var a struct {
+			Todos []event.Todo `json:"todos"`
+		}
+		err := json.Unmarshal(o.Args, &a)
+		if err == nil {
+			err = plan.CheckTodos(a.Todos, w.knownOp)
+		}
+		if err != nil {
+			w.reject(o, fault.New(fault.InvalidArguments, fault.Model, err.Error(), "mend the named field"))
+			return true
+		}
+		w.emitBy(event.ActorModel, o.ID, event.TodosUpdated{Todos: a.Todos})
+		w.answer(o, "The todo list is updated.")
+	case ToolRecordDecision:
+		var d event.DecisionRecorded
+		if err := json.Unmarshal(o.Args, &d); err != nil {
+			w.reject(o, fault.New(fault.InvalidArguments, fault.Model, err.Error(), ""))
+			return true
+		}
+		w.emitBy(event.ActorModel, o.ID, d)
+		w.answer(o, "The decision is recorded.")
+	case ToolAskUser:
+		var q struct {
+			Question string `json:"question"`
+		}
+		_ = json.Unmarshal(o.Args, &q) // the schema was checked; an empty detail is no harm
+		w.emitBy(event.ActorRuntime, o.ID, event.GoalWaiting{Reason: event.WaitUserInput, Detail: clip(q.Question, headText)})
+		w.endTurn(event.StopNeedsUser, o.ID)
+		return false
+	case ToolFinish:
+		return w.finishClaim(o)
+	default:
+		w.reject(o, fault.New(fault.UnknownTool, fault.Model, "no such tool: "+o.Tool, ""))
+	}
+	return true
+}
+
+// knownOp reports whether an op_id was ever given out in this goal.
+func (w *step) knownOp(id string) bool {
+	var n int
+	if _, err := fmt.Sscanf(id, "op%d", &n); err != nil || fmt.Sprintf("op%d", n) != id {
+		return false
+	}
+	return n >= 1 && n <= w.s.Ops
+}
+
+func (w *step) answer(o operation.Op, text string) {
+	w.emitBy(event.ActorRuntime, o.ID, event.OperationFinished{Tool: o.Tool, Outcome: event.Succeeded,
+		Result: event.Result{Output: event.Text{Head: text}}})
+}
+
+// updatePlan records a plan and, while the gate is closed, has it approved.
+func (w *step) updatePlan(o operation.Op) bool {
+	if o.Phase == operation.Approved {
+		w.openGate(o, event.ActorUser)
+		return true
+	}
+	var p event.Plan
+	err := json.Unmarshal(o.Args, &p)
+	if err == nil {
+		err = plan.CheckPlan(p)
+	}
+	if err != nil {
+		w.reject(o, fault.New(fault.InvalidArguments, fault.Model, err.Error(), "mend the named field"))
+		return true
+	}
+	h := hashJSON(p)
+	if why, denied := w.s.Approvals.WasDenied(h); denied {
+		w.reject(o, fault.New(fault.UserDenied, fault.User, "this plan was denied before: "+why, "make another plan"))
+		return true
+	}
+	w.emitBy(event.ActorModel, o.ID, event.PlanUpdated{Plan: p, Hash: h})
+	if w.s.Mode != event.ModePlan {
+		w.answer(o, "The plan is updated.")
+		return true
+	}
+	switch plan.Approver(w.s.Settings.Plan, w.s.Settings.Approve, p) {
+	case plan.ByPolicy:
+		w.openGate(o, event.ActorPolicy)
+	case plan.Denied:
+		w.reject(o, fault.New(fault.UserDenied, fault.User, "nobody is there to approve the plan (--approve never)", "declare a small scope, or end with what you found"))
+	default:
+		w.emitBy(event.ActorPolicy, o.ID, event.ApprovalRequested{Tool: o.Tool, Intent: event.Intent{Hash: h,
+			Preview: event.Text{Head: PlanText(p)}}, Why: []string{"the plan opens the repository for changes"}})
+		w.commit()
+	}
+	return true
+}
+
+func (w *step) openGate(o operation.Op, by event.Actor) {
+	w.emitBy(by, o.ID, event.PlanModeExited{By: by, Plan: w.s.PlanHash})
+	w.answer(o, "The plan is approved. The repository may be changed within policy.")
+}
+
+// PlanText is a plan as a person reads it.
+func PlanText(p event.Plan) string {
+	var b strings.Builder
+	if p.Summary != "" {
+		b.WriteString(p.Summary + "\n")
+	}
+	for i, s := range p.Steps {
+		fmt.Fprintf(&b, "%d. %s\n", i+1, s.Text)
+	}
+	if len(p.Scope) > 0 {
+		fmt.Fprintf(&b, "scope: %s\n", strings.Join(p.Scope, ", "))
+	}
+	for _, q := range p.OpenQuestions {
+		fmt.Fprintf(&b, "open question: %s\n", q)
+	}
+	return b.String()
+}

@@ -1,0 +1,376 @@
+package core
+
+import (
+	"fmt"
+	"strings"
+
+	"belay/internal/core/approval"
+	"belay/internal/core/budget"
+	"belay/internal/core/lifecycle"
+	"belay/internal/core/operation"
+	"belay/internal/core/plan"
+	"belay/internal/event"
+	"belay/internal/fault"
+)
+
+// fromPeople handles what people say. It reports whether the input was one of
+// theirs.
+func (w *step) fromPeople() (bool, error) {
+	switch b := w.in.Body.(type) {
+	case Start:
+		return true, w.start(b)
+	case Say:
+		return true, w.say(b)
+	case Approve:
+		return true, w.approve(b)
+	case Deny:
+		return true, w.deny(b)
+	case Pause:
+		return true, w.pause(b)
+	case Resume:
+		return true, w.resume()
+	case Cancel:
+		return true, w.cancel(b)
+	case Revise:
+		return true, w.revise(b)
+	case ExtendBudget:
+		return true, w.extend(b)
+	case Reconcile:
+		return true, w.reconcileByUser(b)
+	}
+	return false, nil
+}
+
+func (w *step) alive() error {
+	if w.s.Status.Final() {
+		return fmt.Errorf("%w: it is %s", ErrFinal, w.s.Status)
+	}
+	return nil
+}
+
+func (w *step) start(b Start) error {
+	if strings.TrimSpace(b.Spec.Text) == "" {
+		return fmt.Errorf("%w: the goal has no text", ErrInput)
+	}
+	if err := CheckCriteria(b.Spec.Acceptance); err != nil {
+		return fmt.Errorf("%w: %w", ErrInput, err)
+	}
+	w.emit(event.GoalReceived{Version: 1, Spec: b.Spec, Settings: b.Settings, Repo: b.Repo, Parent: b.Parent})
+	if plan.Gate(b.Settings.Plan) == event.ModePlan {
+		w.emitBy(event.ActorRuntime, "", event.PlanModeEntered{})
+	}
+	return nil
+}
+
+// CheckCriteria says what is wrong with criteria, or nil. A kind that this
+// version cannot judge is refused at the start: a goal must not run for hours
+// towards a criterion that can only end as unknown.
+func CheckCriteria(cs []event.Criterion) error {
+	seen := map[string]bool{}
+	for i, c := range cs {
+		if c.ID == "" || seen[c.ID] {
+			return fmt.Errorf("acceptance[%d].id: %q is empty or used twice", i, c.ID)
+		}
+		seen[c.ID] = true
+		switch c.Kind {
+		case event.CriterionCommand, event.CriterionTest:
+			if strings.TrimSpace(c.Command) == "" {
+				return fmt.Errorf("acceptance[%d] (%s): a %s criterion needs a command", i, c.ID, c.Kind)
+			}
+		case event.CriterionScope:
+			if len(c.Allow) == 0 && len(c.Forbid) == 0 {
+				return fmt.Errorf("acceptance[%d] (%s): a scope criterion needs allow or forbid", i, c.ID)
+			}
+		case event.CriterionManual:
+			if strings.TrimSpace(c.Text) == "" {
+				return fmt.Errorf("acceptance[%d] (%s): a manual criterion needs its question in text", i, c.ID)
+			}
+		default:
+			return fmt.Errorf("acceptance[%d] (%s): this version judges the kinds command, test, scope and manual, not %q", i, c.ID, c.Kind)
+		}
+	}
+	return nil
+}
+
+// say records a message. It goes before every wait but the user's own pause:
+// pending questions are answered or withdrawn by it, because the model can only
+// be told once each of its calls has a result.
+func (w *step) say(b Say) error {
+	if err := w.alive(); err != nil {
+		return err
+	}
+	if strings.TrimSpace(b.Text) == "" {
+		return fmt.Errorf("%w: the message is empty", ErrInput)
+	}
+	question, asked := w.openQuestion()
+	if b.Mode == event.Answer && !asked {
+		return fmt.Errorf("%w: no question is open", ErrNoQuestion)
+	}
+	if asked {
+		// The answer travels as the call's result; no request has to take it in.
+		w.emitOp(question.ID, event.UserMessage{Mode: event.Answer, Text: b.Text})
+		w.emitBy(event.ActorUser, question.ID, event.OperationFinished{Tool: question.Tool, Outcome: event.Succeeded,
+			Result: event.Result{Output: event.Text{Head: "The user answers: " + b.Text}}})
+		w.wake()
+		return nil
+	}
+	if v := w.s.Verification; v != nil {
+		w.emitBy(event.ActorRuntime, "", event.VerificationFinished{Verification: v.ID, Version: v.Version,
+			Verdict: event.Verdict{Verdict: event.VerdictUnknown}, Refused: "the user sent a message before it ended"})
+	}
+	w.dropClaim("the user sent a message instead of accepting the claim")
+	w.emit(event.UserMessage{Mode: b.Mode, Text: b.Text})
+	w.withdrawQuestions("the user sent a message instead of an answer")
+	if p := w.s.Pause; p != nil && (p.Reason == event.PausedNoProg || p.Reason == event.PausedByHandoff) {
+		w.emit(event.GoalResumed{})
+	}
+	w.wake()
+	return nil
+}
+
+// openQuestion is the question of ask_user that has been reached: every
+// operation before it is closed.
+func (w *step) openQuestion() (operation.Op, bool) {
+	if len(w.s.Open) > 0 && w.s.Open[0].Tool == ToolAskUser {
+		return w.s.Open[0], true
+	}
+	return operation.Op{}, false
+}
+
+func (w *step) withdrawQuestions(why string) {
+	for _, p := range append([]approval.Pending(nil), w.s.Approvals.Pending...) {
+		w.emitBy(event.ActorRuntime, p.Op, event.OperationRejected{Outcome: event.Cancelled,
+			Fault: *fault.New(fault.Cancelled, fault.User, why, "propose it again if it is still right")})
+	}
+}
+
+// wake ends a wait that the input has made obsolete.
+func (w *step) wake() {
+	if wt := w.s.Wait; wt != nil && wt.Reason != event.WaitRetry {
+		w.emit(event.GoalWoken{Reason: wt.Reason})
+	}
+}
+
+func (w *step) approve(b Approve) error {
+	if err := w.alive(); err != nil {
+		return err
+	}
+	if len(w.s.Approvals.Pending) == 0 {
+		return w.answerCriterion(b.Criterion, true, "")
+	}
+	p, err := w.pending(b.Op, b.Intent)
+	if err != nil {
+		return err
+	}
+	w.grant(p, w.in.By)
+	w.wakeIfAnswered()
+	return nil
+}
+
+func (w *step) grant(p approval.Pending, by event.Actor) {
+	w.emitBy(by, p.Op, event.ApprovalGranted{Tool: p.Tool, Intent: p.Intent.Hash, By: by})
+}
+
+func (w *step) wakeIfAnswered() {
+	if len(w.s.Approvals.Pending) == 0 {
+		w.wake()
+	}
+}
+
+func (w *step) pending(op, intent string) (approval.Pending, error) {
+	ps := w.s.Approvals.Pending
+	if op == "" {
+		if len(ps) > 1 {
+			return approval.Pending{}, fmt.Errorf("%w: name the operation (%s)", ErrAmbiguous, opList(ps))
+		}
+		op = ps[0].Op
+	}
+	p, ok := w.s.Approvals.Find(op)
+	if !ok {
+		return p, fmt.Errorf("%w: %s waits for no approval (pending: %s)", ErrNoQuestion, op, opList(ps))
+	}
+	if intent != "" && intent != p.Intent.Hash {
+		return p, fmt.Errorf("%w: look at %s again", ErrChanged, op)
+	}
+	return p, nil
+}
+
+func opList(ps []approval.Pending) string {
+	var ids []string
+	for _, p := range ps {
+		ids = append(ids, p.Op)
+	}
+	return strings.Join(ids, ", ")
+}
+
+func (w *step) deny(b Deny) error {
+	if err := w.alive(); err != nil {
+		return err
+	}
+	if len(w.s.Approvals.Pending) == 0 {
+		return w.answerCriterion(b.Criterion, false, b.Reason)
+	}
+	p, err := w.pending(b.Op, b.Intent)
+	if err != nil {
+		return err
+	}
+	w.emitBy(w.in.By, p.Op, event.ApprovalDenied{Tool: p.Tool, Intent: p.Intent.Hash, By: w.in.By, Reason: b.Reason})
+	w.wakeIfAnswered()
+	return nil
+}
+
+// answerCriterion records a person's word on a manual criterion, or on a claim
+// that nothing can check (criterion "").
+func (w *step) answerCriterion(id string, yes bool, reason string) error {
+	if w.s.Claim == nil || !w.s.Claim.Asked {
+		return fmt.Errorf("%w: no approval and no claim waits for an answer", ErrNoQuestion)
+	}
+	open := w.s.unanswered()
+	if id == "" && len(open) == 1 {
+		id = open[0]
+	}
+	if id == "" && len(open) > 1 {
+		return fmt.Errorf("%w: name the criterion (%s)", ErrAmbiguous, strings.Join(open, ", "))
+	}
+	if id != "" && !contains(open, id) {
+		return fmt.Errorf("%w: criterion %q waits for no answer", ErrNoQuestion, id)
+	}
+	w.emit(event.CriterionAnswered{Criterion: id, Accepted: yes, Tree: w.s.Revision.Tree, Reason: reason})
+	if len(w.s.unanswered()) == 0 || !yes {
+		w.wake()
+	}
+	return nil
+}
+
+// unanswered are the manual criteria without an answer for the present tree.
+func (s State) unanswered() []string {
+	var ids []string
+	for _, c := range s.Criteria() {
+		if c.Kind != event.CriterionManual {
+			continue
+		}
+		if a, ok := s.Answers[c.ID]; !ok || a.Tree != s.Revision.Tree {
+			ids = append(ids, c.ID)
+		}
+	}
+	return ids
+}
+
+func contains(s []string, v string) bool {
+	for _, x := range s {
+		if x == v {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *step) pause(b Pause) error {
+	if err := w.alive(); err != nil {
+		return err
+	}
+	if w.s.Status == lifecycle.Paused {
+		return fmt.Errorf("%w: the goal is paused already (%s)", ErrState, w.s.Pause.Reason)
+	}
+	w.emit(event.GoalPaused{Reason: event.PausedByUser, Detail: b.Detail})
+	return nil
+}
+
+func (w *step) resume() error {
+	if err := w.alive(); err != nil {
+		return err
+	}
+	if w.s.Status != lifecycle.Paused {
+		return fmt.Errorf("%w: the goal is %s, not paused", ErrState, w.s.Status)
+	}
+	if w.s.Pause.Reason == event.PausedBudget {
+		if d := w.s.Budget.Short(event.Amount{Steps: 1}, w.in.Now); d != "" {
+			return fmt.Errorf("%w: the budget of %s is exhausted; extend it first", ErrState, d)
+		}
+	}
+	w.emit(event.GoalResumed{})
+	return nil
+}
+
+// cancel closes everything that has not started in the same commit. What runs
+// is stopped by the holder, or by the next worker, and recorded after it.
+func (w *step) cancel(b Cancel) error {
+	if err := w.alive(); err != nil {
+		return err
+	}
+	w.emit(event.GoalCancelled{Reason: b.Reason})
+	w.closeUnstarted(event.Cancelled, fault.New(fault.Cancelled, fault.User, "the goal was cancelled", ""))
+	return nil
+}
+
+func (w *step) closeUnstarted(outcome event.Outcome, f *fault.Fault) {
+	for _, o := range append([]operation.Op(nil), w.s.Open...) {
+		if o.Phase != operation.Started {
+			w.emitBy(event.ActorRuntime, o.ID, event.OperationRejected{Outcome: outcome, Fault: *f})
+		}
+	}
+}
+
+func (w *step) revise(b Revise) error {
+	if err := w.alive(); err != nil {
+		return err
+	}
+	if strings.TrimSpace(b.Spec.Text) == "" {
+		return fmt.Errorf("%w: the goal has no text", ErrInput)
+	}
+	if err := CheckCriteria(b.Spec.Acceptance); err != nil {
+		return fmt.Errorf("%w: %w", ErrInput, err)
+	}
+	b.Spec.Limits = w.s.Budget.Limits // money is a question of its own: ExtendBudget
+	w.dropClaim("the goal was revised; the new version counts")
+	w.emit(event.GoalRevised{Version: w.s.Version + 1, Spec: b.Spec})
+	w.withdrawQuestions("the goal was revised")
+	w.wake()
+	return nil
+}
+
+// dropClaim closes the operation of an open claim without a verdict. A claim
+// made by a text has no operation; the event that follows drops it.
+func (w *step) dropClaim(why string) {
+	if c := w.s.Claim; c != nil && c.Op != "" {
+		w.emitBy(event.ActorRuntime, c.Op, event.OperationRejected{Outcome: event.Cancelled,
+			Fault: *fault.New(fault.Cancelled, fault.User, why, "go on with the goal")})
+	}
+}
+
+func (w *step) extend(b ExtendBudget) error {
+	if err := w.alive(); err != nil {
+		return err
+	}
+	after := w.s.Budget.Clone()
+	after.Limits = b.Limits
+	if d := after.Short(event.Amount{}, w.in.Now); d != "" || over(after) {
+		return fmt.Errorf("%w: more than that is used or reserved already", ErrInput)
+	}
+	w.emit(event.BudgetExtended{Limits: b.Limits})
+	if p := w.s.Pause; p != nil && p.Reason == event.PausedBudget && w.s.Budget.Short(event.Amount{Steps: 1}, w.in.Now) == "" {
+		w.emit(event.GoalResumed{})
+	}
+	return nil
+}
+
+// over reports whether what is used and reserved exceeds a limit.
+func over(b budget.Ledger) bool {
+	gone, l := budget.Add(b.Used, b.Held()), b.Limits
+	above := func(n, limit int64) bool { return limit > 0 && n > limit }
+	return above(gone.Turns, l.Turns) || above(gone.Steps, l.Steps) || above(gone.Tokens, l.Tokens) ||
+		above(gone.CostMicros, l.CostMicros) || above(gone.ToolMS, l.ToolMS)
+}
+
+func (w *step) reconcileByUser(b Reconcile) error {
+	o, ok := w.s.Find(b.Op)
+	if !ok || o.Outcome != event.OutcomeUnknown {
+		return fmt.Errorf("%w: %s is not in doubt", ErrNoQuestion, b.Op)
+	}
+	if b.Retry && w.s.Status.Final() {
+		return w.alive()
+	}
+	w.emitOp(b.Op, event.OperationReconciled{Outcome: b.Outcome, Retry: b.Retry, By: w.in.By, Reason: b.Reason})
+	w.wake()
+	return nil
+}

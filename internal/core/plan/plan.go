@@ -1,0 +1,115 @@
+// Package plan holds the rules of the plan gate and the todo list: plan mode
+// is a permission, and at most one todo is in progress.
+//
+// It must not know operations or policy rules; the core asks it and acts.
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	"belay/internal/event"
+)
+
+// SmallScope is how many declared path patterns a plan may have to count as
+// small, so that plan mode "auto" approves it by itself.
+const SmallScope = 5
+
+// Decision is who has to approve a plan.
+type Decision string
+
+// The decisions.
+const (
+	ByPolicy Decision = "policy" // approved at once, on record
+	ByUser   Decision = "user"
+	Denied   Decision = "denied" // nobody is there to approve it
+)
+
+// Gate reports the permission mode that a new goal starts in.
+func Gate(m event.PlanMode) event.PermissionMode {
+	if m == event.PlanNever {
+		return event.ModeDefault
+	}
+	return event.ModePlan
+}
+
+// Approver decides who approves a recorded plan. Auto approves a plan that
+// declares a small, concrete scope; a plan that does not say what it will
+// change, or says "everything", goes to the user.
+func Approver(mode event.PlanMode, approve event.ApproveMode, p event.Plan) Decision {
+	if approve == event.ApproveAuto {
+		return ByPolicy
+	}
+	if mode == event.PlanAuto && small(p.Scope) {
+		return ByPolicy
+	}
+	if approve == event.ApproveNever {
+		return Denied
+	}
+	return ByUser
+}
+
+func small(scope []string) bool {
+	if len(scope) == 0 || len(scope) > SmallScope {
+		return false
+	}
+	for _, s := range scope {
+		head, _, _ := strings.Cut(strings.TrimPrefix(s, "./"), "/")
+		if head == "" || head == "." || strings.ContainsAny(head, "*?[{") && !strings.Contains(head, ".") {
+			return false
+		}
+	}
+	return true
+}
+
+// CheckPlan says what is wrong with a plan, or nil.
+func CheckPlan(p event.Plan) error {
+	if len(p.Steps) == 0 {
+		return fmt.Errorf("steps: a plan needs at least one step")
+	}
+	seen := map[string]bool{}
+	for i, s := range p.Steps {
+		if strings.TrimSpace(s.Text) == "" {
+			return fmt.Errorf("steps[%d].text: is empty", i)
+		}
+		if seen[s.ID] {
+			return fmt.Errorf("steps[%d].id: %q is used twice", i, s.ID)
+		}
+		seen[s.ID] = true
+	}
+	return nil
+}
+
+// CheckTodos says what is wrong with a todo list, or nil. known reports
+// whether an evidence reference names a recorded operation.
+func CheckTodos(todos []event.Todo, known func(op string) bool) error {
+	seen := map[string]bool{}
+	running := ""
+	for i, t := range todos {
+		if strings.TrimSpace(t.Content) == "" {
+			return fmt.Errorf("todos[%d].content: is empty", i)
+		}
+		if t.ID == "" || seen[t.ID] {
+			return fmt.Errorf("todos[%d].id: %q is empty or used twice", i, t.ID)
+		}
+		seen[t.ID] = true
+		switch t.Status {
+		case event.TodoPending:
+		case event.TodoInProgress:
+			if running != "" {
+				return fmt.Errorf("todos[%d].status: %q is in_progress already; at most one todo is", i, running)
+			}
+			running = t.ID
+		case event.TodoCompleted:
+			if t.Evidence == "" && strings.TrimSpace(t.Reason) == "" {
+				return fmt.Errorf("todos[%d]: a completed todo needs evidence (an op_id) or a reason", i)
+			}
+			if t.Evidence != "" && !known(t.Evidence) {
+				return fmt.Errorf("todos[%d].evidence: %q is no operation of this goal", i, t.Evidence)
+			}
+		default:
+			return fmt.Errorf("todos[%d].status: %q is not pending, in_progress or completed", i, t.Status)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+// Package progress notices when a goal goes round in circles. Each signal is a
+// pure function over counts with a documented default threshold.
+//
+// It must not know tools or models: an action is an opaque key, an error a
+// signature, the repository a tree hash.
+package progress
+
+// Default thresholds.
+const (
+	// SameError is how often one action may end with one error signature on
+	// one tree before it is forbidden; the next time hands the goal off.
+	SameError = 3
+	// RefusedClaims is how many claims in a row may be refused with no
+	// operation between them.
+	RefusedClaims = 3
+)
+
+// Counter counts equal failures. An edit of the repository starts it afresh:
+// running a failing test again after a change is work, not a circle.
+type Counter struct {
+	Tree   string           `json:"tree,omitempty"`
+	Counts map[string]int64 `json:"counts,omitempty"` // action + signature → times
+	// Forbidden are the actions refused while the tree stays as it is.
+	Forbidden map[string]string `json:"forbidden,omitempty"` // action → signature
+}
+
+// Clone copies the counter so that the copy can be changed.
+func (c Counter) Clone() Counter {
+	counts := make(map[string]int64, len(c.Counts))
+	for k, v := range c.Counts {
+		counts[k] = v
+	}
+	forbidden := make(map[string]string, len(c.Forbidden))
+	for k, v := range c.Forbidden {
+		forbidden[k] = v
+	}
+	c.Counts, c.Forbidden = counts, forbidden
+	return c
+}
+
+// Moved tells the counter the present tree.
+func (c *Counter) Moved(tree string) {
+	if tree == c.Tree {
+		return
+	}
+	c.Tree = tree
+	c.Counts, c.Forbidden = map[string]int64{}, map[string]string{}
+}
+
+// Note counts one failure of an action and returns how often it has now failed
+// in this way on this tree.
+func (c *Counter) Note(action, signature string) int64 {
+	k := action + " " + signature
+	c.Counts[k]++
+	return c.Counts[k]
+}
+
+// Count returns what Note would have returned last.
+func (c Counter) Count(action, signature string) int64 { return c.Counts[action+" "+signature] }
+
+// Forbid refuses an action until the tree changes.
+func (c *Counter) Forbid(action, signature string) { c.Forbidden[action] = signature }
+
+// Verdict is what a count calls for.
+type Verdict string
+
+// The verdicts.
+const (
+	Fine    Verdict = ""
+	Forbid  Verdict = "forbid"
+	HandOff Verdict = "hand_off"
+)
+
+// Judge compares a count with the threshold (0 means the default).
+func Judge(count, threshold int64) Verdict {
+	if threshold <= 0 {
+		threshold = SameError
+	}
+	switch {
+	case count > threshold:
+		return HandOff
+	case count == threshold:
+		return Forbid
+	}
+	return Fine
+}

@@ -1,0 +1,53 @@
+package core
+
+import (
+	"belay/internal/core/progress"
+	"belay/internal/event"
+)
+
+// The defaults behind the zero values of event.Settings.
+const (
+	// DefaultMaxOutput is the output limit of one request, in tokens.
+	DefaultMaxOutput = 8192
+	// DefaultStepsPerTurn ends a turn; the goal goes on in a next one.
+	DefaultStepsPerTurn = 60
+	// DefaultRetryBaseMS doubles with each attempt up to DefaultRetryCapMS.
+	DefaultRetryBaseMS = 1_000
+	DefaultRetryCapMS  = 60_000
+	// DefaultRetryWindowMS is how long one request is retried altogether:
+	// overloads last tens of minutes.
+	DefaultRetryWindowMS = 30 * 60_000
+	// DefaultParallelReads caps the reads that run side by side.
+	DefaultParallelReads = 8
+	// MaxCallsPerResponse caps the tool calls taken from one response; the rest
+	// are rejected with the reason.
+	MaxCallsPerResponse = 64
+	// CompactAt is the share of the window, in percent, at which the
+	// conversation is compacted before the next request.
+	CompactAt = 80
+)
+
+func or(v, def int64) int64 {
+	if v > 0 {
+		return v
+	}
+	return def
+}
+
+// limits of a goal with its defaults applied.
+func maxOutput(s event.Settings) int64     { return or(s.MaxOutput, DefaultMaxOutput) }
+func stepsPerTurn(s event.Settings) int64  { return or(s.StepsPerTurn, DefaultStepsPerTurn) }
+func parallelReads(s event.Settings) int64 { return or(s.ParallelReads, DefaultParallelReads) }
+func refusedClaims(s event.Settings) int64 { return or(s.RefusedClaims, progress.RefusedClaims) }
+
+// retryDelayMS is the wait before attempt n+1 after n failed ones: doubled
+// each time, capped, with jitter on top, never less than the provider asked.
+func retryDelayMS(s event.Settings, attempts int, retryAfterMS int64, jitter func(int64) int64) int64 {
+	d, limit := or(s.RetryBaseMS, DefaultRetryBaseMS), or(s.RetryCapMS, DefaultRetryCapMS)
+	for i := 1; i < attempts && d < limit; i++ {
+		d *= 2
+	}
+	d = min(d, limit)
+	d += jitter(d/4 + 1)
+	return max(d, retryAfterMS)
+}

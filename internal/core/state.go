@@ -1,0 +1,337 @@
+package core
+
+import (
+	"belay/internal/core/approval"
+	"belay/internal/core/budget"
+	"belay/internal/core/evidence"
+	"belay/internal/core/lifecycle"
+	"belay/internal/core/operation"
+	"belay/internal/core/progress"
+	"belay/internal/event"
+	"belay/internal/moment"
+)
+
+// StateSchema is the version of State's shape. A cached state of another
+// schema is ignored and rebuilt from the ledger.
+const StateSchema = 1
+
+// State is where a goal stands: only ever the fold of its ledger. It is bounded:
+// it holds what decisions need, not the conversation.
+type State struct {
+	Goal string `json:"goal"`
+	// Head is the seq of the last event folded in, HeadID its id.
+	Head    uint64      `json:"head"`
+	HeadID  string      `json:"head_id"`
+	Updated moment.Time `json:"updated"`
+	Created moment.Time `json:"created"`
+	Fence   uint64      `json:"fence"`
+
+	Version  int            `json:"goal_version"`
+	Spec     event.GoalSpec `json:"spec"`
+	Settings event.Settings `json:"settings"`
+	Repo     string         `json:"repo"`
+	Parent   string         `json:"parent,omitempty"`
+
+	Status lifecycle.Status   `json:"status"`
+	Wait   *event.GoalWaiting `json:"wait,omitempty"`
+	Pause  *event.GoalPaused  `json:"pause,omitempty"`
+	Fault  *Fault             `json:"fault,omitempty"`
+	How    event.CompletedHow `json:"how,omitempty"`
+	// HandOff is the latest report to the user, until the goal goes on.
+	HandOff *event.GoalHandedOff `json:"hand_off,omitempty"`
+
+	// Refuse is set when an event cannot be understood or is not legal: the
+	// goal is shown but never advanced.
+	Refuse string `json:"refuse,omitempty"`
+
+	Mode      event.PermissionMode `json:"permission_mode"`
+	Plan      *event.Plan          `json:"plan,omitempty"`
+	PlanHash  string               `json:"plan_hash,omitempty"`
+	Todos     []event.Todo         `json:"todos,omitempty"`
+	Decisions []Decision           `json:"decisions,omitempty"`
+
+	Turn  *Turn `json:"turn,omitempty"`
+	Turns int   `json:"turns"`
+	// Request is the open model request.
+	Request  *Request `json:"request,omitempty"`
+	Requests int      `json:"requests"`
+	// Retry is set between a failed request and the next attempt.
+	Retry *Retry `json:"retry,omitempty"`
+	// Compacted is the seq through which a summary stands for the
+	// conversation; CompactTried says that no response came since.
+	Compacted    uint64 `json:"compacted,omitempty"`
+	CompactTried bool   `json:"compact_tried,omitempty"`
+
+	// Open are the operations that owe their outcome, in the order given.
+	Open []operation.Op `json:"open,omitempty"`
+	// InDoubt are operations with an unknown outcome that nobody reconciled.
+	InDoubt []operation.Op `json:"in_doubt,omitempty"`
+	Ops     int            `json:"ops"`
+	// LastOp is the latest finished operation, for the snapshot.
+	LastOp *LastResult `json:"last_op,omitempty"`
+
+	Approvals approval.Book    `json:"approvals"`
+	Budget    budget.Ledger    `json:"budget"`
+	Progress  progress.Counter `json:"progress"`
+	// Strikes counts refused claims with no operation in between.
+	Strikes int64 `json:"strikes,omitempty"`
+
+	Workspace *event.WorkspaceAttached `json:"workspace,omitempty"`
+	Revision  event.Revision           `json:"revision"`
+	// Unseen is the op_id whose effect on the tree has not been observed yet;
+	// UnseenRun is its result, which becomes evidence with the observation.
+	Unseen    string      `json:"unseen,omitempty"`
+	UnseenRun *PendingRun `json:"unseen_run,omitempty"`
+	// Fresh says that the workspace was observed in this turn.
+	Fresh bool              `json:"fresh,omitempty"`
+	Diff  event.DiffUpdated `json:"diff"`
+	// Files is what the model knows of files: path to content hash.
+	Files map[string]string `json:"files,omitempty"`
+	// RecentFiles are the last paths read or written, newest last.
+	RecentFiles []FileContext `json:"recent_files,omitempty"`
+	Checkpoints []Checkpoint  `json:"checkpoints,omitempty"`
+
+	Evidence evidence.Shelf             `json:"evidence,omitempty"`
+	Failures []TestFailure              `json:"failures,omitempty"`
+	Answers  map[string]evidence.Answer `json:"answers,omitempty"`
+
+	// Claim is the open claim of completion.
+	Claim *Claim `json:"claim,omitempty"`
+	// Verification is the running one; Verdict the latest that counted.
+	Verification  *Verification  `json:"verification,omitempty"`
+	Verifications int            `json:"verifications"`
+	Verdict       *event.Verdict `json:"verdict,omitempty"`
+
+	// Inbox are user messages that no request has taken in yet.
+	Inbox []Mail `json:"inbox,omitempty"`
+	// Said are all user messages, verbatim, for compaction.
+	Said []string `json:"said,omitempty"`
+}
+
+// Fault is the error a goal failed or was handed off with, in short.
+type Fault struct {
+	Kind    string `json:"kind"`
+	Message string `json:"message"`
+}
+
+// Decision is a recorded decision.
+type Decision struct {
+	Seq      uint64 `json:"seq"`
+	Decision string `json:"decision"`
+	Reason   string `json:"reason,omitempty"`
+	Scope    string `json:"scope,omitempty"`
+}
+
+// Turn is the open turn.
+type Turn struct {
+	ID     string `json:"turn_id"`
+	Worker string `json:"worker"`
+	Fence  uint64 `json:"fence"`
+	Steps  int64  `json:"steps"`
+	// Replies counts responses in this turn.
+	Replies int `json:"replies"`
+	// Calls is how many tool calls the latest response had.
+	Calls int `json:"calls"`
+}
+
+// Request is an open model request.
+type Request struct {
+	ID        string   `json:"request"`
+	Turn      string   `json:"turn_id"`
+	Event     string   `json:"event"`
+	Attempt   int      `json:"attempt"`
+	MaxOutput int64    `json:"max_output"`
+	Through   uint64   `json:"through"`
+	Taken     []uint64 `json:"taken,omitempty"`
+}
+
+// Retry is a wait between two attempts at a request.
+type Retry struct {
+	Since   moment.Time `json:"since"`
+	Attempt int         `json:"attempt"` // attempts made so far
+	At      moment.Time `json:"at"`
+}
+
+// LastResult is an operation's result as the snapshot shows it.
+type LastResult struct {
+	Op      string        `json:"op_id"`
+	Tool    string        `json:"tool_name"`
+	Status  string        `json:"status"`
+	Outcome event.Outcome `json:"outcome"`
+	Output  string        `json:"output,omitempty"`
+	Seq     uint64        `json:"seq"`
+}
+
+// PendingRun is a command's result that waits for the observation that makes
+// it evidence.
+type PendingRun struct {
+	Op      string              `json:"op_id"`
+	Access  event.Access        `json:"access"`
+	Tree    string              `json:"tree"`
+	Command event.CommandResult `json:"command"`
+	Counts  event.TestCounts    `json:"counts"`
+	Fault   string              `json:"fault_signature,omitempty"`
+	Tail    string              `json:"tail,omitempty"`
+}
+
+// FileContext is one recently used file.
+type FileContext struct {
+	Path string `json:"path"`
+	Hash string `json:"hash"`
+	Op   string `json:"op_id"`
+	Seq  uint64 `json:"seq"`
+}
+
+// Checkpoint is a restorable state.
+type Checkpoint struct {
+	ID   string `json:"checkpoint"`
+	Name string `json:"name,omitempty"`
+	Tree string `json:"tree"`
+	Why  string `json:"why"`
+	Seq  uint64 `json:"seq"`
+}
+
+// TestFailure is a recent failing test run.
+type TestFailure struct {
+	Op        string   `json:"op_id"`
+	Seq       uint64   `json:"seq"`
+	Command   string   `json:"command"`
+	ExitCode  int      `json:"exit_code"`
+	Failing   []string `json:"failing,omitempty"`
+	Signature string   `json:"signature,omitempty"`
+	Tail      string   `json:"tail,omitempty"`
+	Tree      string   `json:"tree"`
+}
+
+// Claim is an open claim of completion: by the operation finish, or by a final
+// text (then Op is empty).
+type Claim struct {
+	Op      string `json:"op_id,omitempty"`
+	Event   string `json:"event"`
+	Summary string `json:"summary,omitempty"`
+	// Asked says that a person has been asked to accept it.
+	Asked bool `json:"asked,omitempty"`
+}
+
+// Verification is a running verification.
+type Verification struct {
+	ID      string `json:"verification"`
+	Event   string `json:"event"`
+	Version int    `json:"goal_version"`
+	Fence   uint64 `json:"fence"`
+}
+
+// Mail is a user message that waits to be taken in.
+type Mail struct {
+	Seq  uint64            `json:"seq"`
+	Mode event.MessageMode `json:"mode"`
+	Text string            `json:"text"`
+}
+
+// The bounds that keep a state small over thousands of steps.
+const (
+	maxFiles       = 4096
+	maxRecentFiles = 20
+	maxFailures    = 5
+	maxCheckpoints = 512
+	maxSaid        = 200
+	maxDecisions   = 200
+	headText       = 2000 // characters of output kept for the snapshot
+)
+
+// Clone copies the state so that the copy can be folded on. Slices that are
+// only ever replaced or appended to are shared up to their length.
+func (s State) Clone() State {
+	s.Approvals = s.Approvals.Clone()
+	s.Budget = s.Budget.Clone()
+	s.Progress = s.Progress.Clone()
+	s.Open = append([]operation.Op(nil), s.Open...)
+	s.InDoubt = append([]operation.Op(nil), s.InDoubt...)
+	s.Files = cloneMap(s.Files)
+	s.Answers = cloneMap(s.Answers)
+	s.RecentFiles = append([]FileContext(nil), s.RecentFiles...)
+	s.Failures = append([]TestFailure(nil), s.Failures...)
+	s.Checkpoints = append([]Checkpoint(nil), s.Checkpoints...)
+	s.Inbox = append([]Mail(nil), s.Inbox...)
+	s.Said = append([]string(nil), s.Said...)
+	s.Decisions = append([]Decision(nil), s.Decisions...)
+	if s.Turn != nil {
+		t := *s.Turn
+		s.Turn = &t
+	}
+	if s.Claim != nil {
+		c := *s.Claim
+		s.Claim = &c
+	}
+	return s
+}
+
+func cloneMap[V any](m map[string]V) map[string]V {
+	c := make(map[string]V, len(m)+1)
+	for k, v := range m {
+		c[k] = v
+	}
+	return c
+}
+
+// Find returns an open or in-doubt operation.
+func (s State) Find(op string) (operation.Op, bool) {
+	for _, o := range s.Open {
+		if o.ID == op {
+			return o, true
+		}
+	}
+	for _, o := range s.InDoubt {
+		if o.ID == op {
+			return o, true
+		}
+	}
+	return operation.Op{}, false
+}
+
+// AnyStarted reports whether an attempt is open: something may be running.
+func (s State) AnyStarted() bool {
+	for _, o := range s.Open {
+		if o.Phase == operation.Started {
+			return true
+		}
+	}
+	return false
+}
+
+// BaselineTree is the tree the goal found, "" before it was attached.
+func (s State) BaselineTree() string {
+	if s.Workspace == nil {
+		return ""
+	}
+	return s.Workspace.Tree
+}
+
+// Criteria are the criteria that count: those of the goal, or, when it names
+// none, those that belay found by looking at the repository.
+func (s State) Criteria() []event.Criterion {
+	if len(s.Spec.Acceptance) > 0 || s.Workspace == nil {
+		return s.Spec.Acceptance
+	}
+	var found []event.Criterion
+	for _, cmd := range s.Workspace.TestCommands {
+		found = append(found, event.Criterion{ID: "tests", Kind: event.CriterionTest, Command: cmd, Found: true,
+			Text: "the repository's tests pass"})
+		break
+	}
+	return found
+}
+
+// TestCommands are the shell texts that count as the goal's tests.
+func (s State) TestCommands() []string {
+	var cmds []string
+	for _, c := range s.Criteria() {
+		if c.Command != "" && (c.Kind == event.CriterionTest || c.Kind == event.CriterionCommand) {
+			cmds = append(cmds, c.Command)
+		}
+	}
+	if s.Workspace != nil {
+		cmds = append(cmds, s.Workspace.TestCommands...)
+	}
+	return cmds
+}

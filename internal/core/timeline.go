@@ -1,0 +1,219 @@
+package core
+
+import (
+	"fmt"
+	"strings"
+
+	"belay/internal/event"
+	"belay/internal/moment"
+)
+
+// Entry is one line of the timeline: an event under the name that people read,
+// with the event that caused it.
+type Entry struct {
+	Seq    uint64      `json:"seq"`
+	Time   moment.Time `json:"time"`
+	Name   string      `json:"event_type"`
+	Detail string      `json:"detail,omitempty"`
+	Op     string      `json:"op_id,omitempty"`
+	Turn   string      `json:"turn_id,omitempty"`
+	Cause  string      `json:"cause,omitempty"`
+	Actor  event.Actor `json:"actor,omitempty"`
+	ID     string      `json:"id"`
+}
+
+// Timeline projects events into entries. Events that only serve the runtime
+// (reservations, observations) have none.
+func Timeline(es []event.Event) []Entry {
+	var out []Entry
+	for _, e := range es {
+		if t, ok := TimelineEntry(e); ok {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// TimelineEntry projects one event; ok is false when it has no entry.
+func TimelineEntry(e event.Event) (Entry, bool) {
+	name, detail := describe(e)
+	if name == "" {
+		return Entry{}, false
+	}
+	return Entry{Seq: e.Seq, Time: e.Time, Name: name, Detail: clip(firstLine(detail), 240), Op: e.Op, Turn: e.Turn,
+		Cause: e.Cause, Actor: e.Actor, ID: e.ID}, true
+}
+
+// describe gives an event its name under the seeds' words where those exist,
+// else its own type.
+func describe(e event.Event) (name, detail string) {
+	switch p := e.Payload.(type) {
+	case event.GoalReceived:
+		return "task_received", p.Spec.Text
+	case event.GoalRevised:
+		return "goal_revised", fmt.Sprintf("version %d: %s", p.Version, p.Spec.Text)
+	case event.GoalPaused:
+		return "goal_paused: " + string(p.Reason), p.Detail
+	case event.GoalCancelled:
+		return "goal_cancelled", p.Reason
+	case event.GoalFailed:
+		return "goal_failed", p.Fault.Message
+	case event.GoalCompleted:
+		return "goal_completed: " + string(p.How), fmt.Sprintf("%d criteria on tree %s", len(p.Verdict.Criteria), short(p.Verdict.Tree))
+	case event.GoalWaiting:
+		return "goal_waiting: " + string(p.Reason), p.Detail
+	case event.GoalWoken:
+		return "goal_woken: " + string(p.Reason), ""
+	case event.GoalHandedOff:
+		return "goal_handed_off", p.Why
+	case event.TurnStarted:
+		if p.Takeover {
+			return "turn_started", "taken over from a worker that is gone"
+		}
+		return "turn_started", ""
+	case event.TurnEnded:
+		return "agent_loop_stopped: " + string(p.Reason), p.Detail
+	case event.UserMessage:
+		return "user_message: " + string(p.Mode), p.Text
+	case event.ModelRequested, event.WorkspaceObserved, event.VerificationStarted:
+		return "", ""
+	case event.ModelResponded:
+		return "model_responded", fmt.Sprintf("%d calls, %d tokens in, %d out", calls(p.Parts), p.Usage.Input, p.Usage.Output)
+	case event.ModelFailed:
+		return "model_failed: " + string(p.Fault.Kind), p.Fault.Message
+	case event.PlanUpdated:
+		return string(e.Type), strings.TrimSpace(p.Plan.Summary + fmt.Sprintf(" (%d steps)", len(p.Plan.Steps)))
+	case event.PlanModeExited:
+		return string(e.Type), "approved by " + string(p.By)
+	case event.TodosUpdated:
+		return string(e.Type), todoLine(p.Todos)
+	case event.DecisionRecorded:
+		return string(e.Type), p.Decision
+	case event.CompletionClaimed:
+		return string(e.Type), p.Summary
+	case event.VerificationFinished:
+		return "verification_finished: " + p.Verdict.Verdict, strings.Join(append(p.Verdict.Missing, p.Refused), "; ")
+	case event.CriterionAnswered:
+		return string(e.Type), fmt.Sprintf("%s accepted=%t", p.Criterion, p.Accepted)
+	case event.ProgressAlarm:
+		return "progress_alarm: " + p.Signal, p.Detail
+	case event.ActionForbidden:
+		return "action_forbidden: " + p.Tool, fmt.Sprintf("failed %d times in the same way", p.Count)
+	case event.ContextCompacted:
+		return string(e.Type), p.Reason
+	case event.BudgetExtended:
+		return string(e.Type), ""
+	}
+	return describeWork(e)
+}
+
+func describeWork(e event.Event) (name, detail string) {
+	switch p := e.Payload.(type) {
+	case event.OperationProposed:
+		return "", ""
+	case event.OperationRejected:
+		return "operation_rejected: " + string(p.Fault.Kind), p.Fault.Message
+	case event.ApprovalRequested:
+		return "approval_requested: " + p.Tool, strings.Join(p.Why, "; ")
+	case event.ApprovalGranted:
+		return "approval_granted: " + p.Tool, "by " + string(p.By)
+	case event.ApprovalDenied:
+		return "approval_denied: " + p.Tool, strings.TrimSpace("by " + string(p.By) + " " + p.Reason)
+	case event.OperationStarted:
+		if p.Attempt > 1 {
+			return "operation_started: again", fmt.Sprintf("attempt %d", p.Attempt)
+		}
+		return "", ""
+	case event.OperationFinished:
+		return finishedName(p), finishedDetail(p)
+	case event.OperationReconciled:
+		if p.Retry {
+			return "operation_reconciled: retry", p.Reason
+		}
+		return "operation_reconciled: " + string(p.Outcome), p.Reason
+	case event.WorkspaceAttached:
+		return string(e.Type), fmt.Sprintf("%s, tree %s, %d dirty paths", p.Root, short(p.Tree), len(p.Dirty))
+	case event.RepoStateMutated:
+		return string(e.Type), fmt.Sprintf("revision %d by %s: %s", p.Revision.N, p.By, changeLine(p.Changes, p.More))
+	case event.DiffUpdated:
+		return string(e.Type), changeLine(p.Changes, p.More)
+	case event.CheckpointCreated:
+		return string(e.Type), p.Checkpoint + " " + p.Why
+	case event.WorkspaceRestored:
+		return string(e.Type), p.Checkpoint
+	case event.TestCompleted:
+		return testName(p), fmt.Sprintf("%s: %d passed, %d failed, %d skipped", p.Command, p.Counts.Passed, p.Counts.Failed, p.Counts.Skipped)
+	case event.Damaged:
+		return "damaged: " + string(e.Type), p.Reason
+	}
+	return string(e.Type), ""
+}
+
+func testName(p event.TestCompleted) string {
+	word := "local_test_completed"
+	if !p.Test {
+		word = "command_checked"
+	}
+	if p.TimedOut {
+		return word + ": timed_out"
+	}
+	return fmt.Sprintf("%s: exit_code=%d", word, p.ExitCode)
+}
+
+func finishedName(p event.OperationFinished) string {
+	switch p.Outcome {
+	case event.Succeeded:
+		return "tool_executed: " + p.Tool
+	default:
+		return "tool_" + string(p.Outcome) + ": " + p.Tool
+	}
+}
+
+func finishedDetail(p event.OperationFinished) string {
+	detail := ""
+	if p.Result.Fault != nil {
+		detail = p.Result.Fault.Message
+	} else if p.Result.Command != nil {
+		detail = fmt.Sprintf("exit code %d in %d ms", p.Result.Command.ExitCode, p.Result.Command.DurationMS)
+	}
+	if p.Recovered != "" {
+		detail += " (recovered: " + p.Recovered + ")"
+	}
+	if p.Late {
+		detail += " (late: recorded, advances nothing)"
+	}
+	return detail
+}
+
+func todoLine(ts []event.Todo) string {
+	var parts []string
+	for _, t := range ts {
+		mark := map[event.TodoStatus]string{event.TodoCompleted: "[x]", event.TodoInProgress: "[>]"}[t.Status]
+		if mark == "" {
+			mark = "[ ]"
+		}
+		parts = append(parts, mark+" "+t.Content)
+	}
+	return strings.Join(parts, "  ")
+}
+
+func changeLine(cs []event.Change, more int) string {
+	var parts []string
+	for _, c := range cs {
+		parts = append(parts, fmt.Sprintf("%s (+%d -%d)", c.Path, c.Added, c.Deleted))
+	}
+	if more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", more))
+	}
+	if len(parts) == 0 {
+		return "no difference to the start"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func short(hash string) string {
+	if len(hash) > 12 {
+		return hash[:12]
+	}
+	return hash
+}

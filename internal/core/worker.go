@@ -1,0 +1,296 @@
+package core
+
+import (
+	"fmt"
+
+	"belay/internal/core/lifecycle"
+	"belay/internal/core/operation"
+	"belay/internal/event"
+	"belay/internal/fault"
+	"belay/internal/moment"
+)
+
+// fromWorker records what a worker reports. A result whose identity is no
+// longer current is dropped; one from an older fence is recorded as a fact.
+func (w *step) fromWorker() {
+	switch b := w.in.Body.(type) {
+	case Claimed:
+		w.claimed(b)
+	case Poke:
+	case Released:
+		w.released(b)
+	case Attached:
+		w.attached(b)
+	case AttachFailed:
+		if w.holder() {
+			w.handOff("the workspace cannot be used: "+b.Fault.Message, &b.Fault, event.PausedByHandoff, event.StopHandedOff)
+		}
+	case Composed:
+		w.composed(b)
+	case Replied:
+		w.replied(b)
+	case ReplyFailed:
+		w.replyFailed(b)
+	case Prepared:
+		w.prepared(b)
+	case Ended:
+		w.ended(b)
+	case NeverHappened:
+		w.neverHappened(b)
+	case Observed:
+		w.observed(b)
+	default:
+		w.fail(fmt.Errorf("%w: %T", ErrInput, b))
+	}
+}
+
+// claimed opens a turn under the ticket. What an earlier holder left open is
+// settled here as far as no looking is needed; the rest is wanted as probes.
+func (w *step) claimed(b Claimed) {
+	if w.in.Fence < w.s.Fence {
+		return // an older ticket; the driver steps down
+	}
+	raised := w.in.Fence > w.s.Fence
+	if raised {
+		// The store raised the fence when it took the goal over; the events
+		// below carry it into the fold.
+		w.s.Fence = w.in.Fence
+	}
+	if w.s.Turn != nil {
+		w.emit(event.TurnEnded{Reason: event.StopSuperseded, Detail: "the worker " + w.s.Turn.Worker + " is gone"})
+	}
+	if r := w.s.Request; r != nil {
+		w.emit(event.ModelFailed{Request: r.ID, Charged: w.s.Budget.Reserved[r.ID],
+			Fault: *fault.New(fault.Interrupted, fault.Runtime, "the worker ended while the model answered; the whole reservation is charged", "").Retry()})
+	}
+	w.settleOpaque()
+	if !w.s.Runnable(w.in.Now) && !raised {
+		return // nothing to do, and no raised fence to carry into the fold
+	}
+	if d := w.s.Budget.Short(event.Amount{Turns: 1}, w.in.Now); d != "" {
+		w.exhausted(d)
+		return
+	}
+	w.emit(event.TurnStarted{Worker: b.Worker, Takeover: b.Takeover})
+}
+
+// settleOpaque closes attempts of an earlier holder that nothing can look at:
+// they started and may have had effects.
+func (w *step) settleOpaque() {
+	for _, o := range append([]operation.Op(nil), w.s.Open...) {
+		if o.Phase == operation.Started && operation.Recover(o.Effect) == operation.TakeUnknown {
+			w.emitOp(o.ID, event.OperationFinished{Tool: o.Tool, Attempt: o.Attempt, Outcome: event.OutcomeUnknown, Recovered: "probe",
+				Result: event.Result{Fault: fault.New(fault.InDoubt, fault.Runtime, "the worker ended while the operation ran, and nothing can tell what it did", "")}})
+		}
+	}
+}
+
+// released ends the worker's own turn, also under a stale fence: that it ended
+// is a fact.
+func (w *step) released(b Released) {
+	if w.s.Turn == nil {
+		return
+	}
+	if r := w.s.Request; r != nil {
+		w.emit(event.ModelFailed{Request: r.ID, Charged: w.s.Budget.Reserved[r.ID],
+			Fault: *fault.New(fault.Interrupted, fault.Runtime, "the worker let go while the model answered", "").Retry()})
+	}
+	w.emit(event.TurnEnded{Reason: w.stopReason(), Detail: b.Detail})
+	w.commit()
+}
+
+func (w *step) stopReason() event.StopReason {
+	switch w.s.Status {
+	case lifecycle.Paused:
+		return event.StopPaused
+	case lifecycle.Cancelled:
+		return event.StopCancelled
+	case lifecycle.Failed:
+		return event.StopFailed
+	case lifecycle.Completed:
+		return event.StopFinished
+	}
+	if !w.holder() {
+		return event.StopSuperseded
+	}
+	return event.StopYielded
+}
+
+func (w *step) attached(b Attached) {
+	if !w.holder() || w.s.Workspace != nil {
+		return
+	}
+	w.emit(b.Workspace)
+	w.emit(event.CheckpointCreated{Checkpoint: "cp0", Name: "start", Tree: b.Workspace.Tree, Why: "the state the goal found"})
+}
+
+func (w *step) composed(b Composed) {
+	if !w.holder() || b.Head != w.s.Head || !w.modelsTurn() {
+		return
+	}
+	if b.Window > 0 && b.Tokens*100 > b.Window*CompactAt && !w.s.CompactTried {
+		w.compact(fmt.Sprintf("the request would take %d of %d tokens", b.Tokens, b.Window), b.Bytes)
+		return
+	}
+	ask := askOf(w.s.Settings, b)
+	reserved, out, short := w.s.Budget.Fit(ask, w.in.Now)
+	if short != "" {
+		w.exhausted(short)
+		return
+	}
+	attempt := 1
+	if w.s.Retry != nil {
+		attempt = w.s.Retry.Attempt + 1
+	}
+	w.emit(event.ModelRequested{Request: fmt.Sprintf("r%d", w.s.Requests+1), Model: w.s.Settings.Model, Attempt: attempt,
+		MaxOutput: out, Reserved: reserved, Through: b.Head, Taken: b.Taken, Digest: b.Digest, Bytes: b.Bytes, StableBytes: b.StableBytes})
+	w.commit() // it costs money
+}
+
+// replied settles the usage and records the response with the operations that
+// it proposes, in one commit.
+func (w *step) replied(b Replied) {
+	r := w.s.Request
+	if r == nil || r.ID != b.Request {
+		return
+	}
+	if !w.holder() {
+		w.emit(event.ModelFailed{Request: b.Request,
+			Fault:   *fault.New(fault.Superseded, fault.Runtime, "the goal changed while the model answered", ""),
+			Charged: event.Amount{Steps: 1, Tokens: b.Response.Usage.Total(), CostMicros: b.Response.CostMicros}})
+		return
+	}
+	b.Response.Request = b.Request
+	cause := w.emitBy(event.ActorModel, "", b.Response)
+	if len(b.Proposals) == 0 {
+		w.emitBy(event.ActorModel, "", event.CompletionClaimed{Summary: clip(finalText(b.Response.Parts), headText), ByText: true})
+		return
+	}
+	for i, p := range b.Proposals {
+		w.propose(p, cause, i)
+	}
+}
+
+func finalText(parts []event.Part) string {
+	text := ""
+	for _, p := range parts {
+		if p.Kind == event.PartText {
+			text += p.Text
+		}
+	}
+	return text
+}
+
+// replyFailed charges the request and decides what follows by the kind of the
+// fault.
+func (w *step) replyFailed(b ReplyFailed) {
+	r := w.s.Request
+	if r == nil || r.ID != b.Request {
+		return
+	}
+	charged := w.chargeFor(b)
+	if !w.holder() {
+		w.emit(event.ModelFailed{Request: b.Request, Fault: b.Fault, Charged: charged})
+		return
+	}
+	retryAt, giveUp := w.retryAt(b.Fault, r.Attempt)
+	w.emit(event.ModelFailed{Request: b.Request, Fault: b.Fault, Charged: charged, RetryAt: retryAt})
+	switch {
+	case !retryAt.IsZero():
+		w.emit(event.GoalWaiting{Reason: event.WaitRetry, Until: retryAt,
+			Detail: fmt.Sprintf("%s; attempt %d", b.Fault.Message, r.Attempt+1)})
+	case b.Fault.Kind == fault.ContextOverflow && !w.s.CompactTried:
+		w.compact("the provider refused the request as too large", 0)
+	case b.Fault.Kind == fault.Superseded || b.Fault.Kind == fault.Interrupted:
+	default:
+		why := b.Fault.Error()
+		if giveUp != "" {
+			why = giveUp + ": " + why
+		}
+		w.handOff(why, &b.Fault, event.PausedByHandoff, event.StopHandedOff)
+	}
+}
+
+// chargeFor is what a failed request costs. A request that the provider turned
+// away before it worked on it costs nothing; one that may have been answered
+// costs all that was reserved unless the provider told its usage.
+func (w *step) chargeFor(b ReplyFailed) event.Amount {
+	if b.Used != nil {
+		u := *b.Used
+		u.Steps = 1
+		return u
+	}
+	switch b.Fault.Kind {
+	case fault.RateLimited, fault.Overloaded, fault.BadCredentials, fault.BadRequest, fault.UnknownModel, fault.ContextOverflow:
+		return event.Amount{}
+	}
+	return w.s.Budget.Reserved[b.Request]
+}
+
+func (w *step) retryAt(f fault.Fault, attempt int) (at moment.Time, giveUp string) {
+	if !f.Retryable {
+		return 0, ""
+	}
+	since := w.in.Now
+	if w.s.Retry != nil {
+		since = w.s.Retry.Since
+	}
+	at = later(w.in.Now, retryDelayMS(w.s.Settings, attempt, f.RetryAfterMS, w.jitter))
+	window := or(w.s.Settings.RetryWindowMS, DefaultRetryWindowMS)
+	if at.SinceMS(since) > window {
+		return 0, fmt.Sprintf("the provider did not answer for %d attempts in %d s", attempt, w.in.Now.SinceMS(since)/1000)
+	}
+	return at, ""
+}
+
+// ended records the outcome of an attempt. A read's start rides with its
+// finish. A result under a stale fence is recorded and advances nothing.
+func (w *step) ended(b Ended) {
+	o, ok := w.s.Find(b.Op)
+	if !ok || !o.Open() {
+		return
+	}
+	if o.Effect == event.Read && o.Phase == operation.Proposed && b.Attempt == o.Attempt+1 {
+		w.emitOp(b.Op, event.OperationStarted{Attempt: b.Attempt, Intent: event.Intent{Hash: o.ArgsHash}})
+		o, _ = w.s.Find(b.Op)
+	}
+	if o.Phase != operation.Started || o.Attempt != b.Attempt {
+		return
+	}
+	outcome := b.Outcome
+	if w.s.Status == lifecycle.Cancelled && outcome == event.Failed && b.Result.Command != nil && b.Result.Command.Signal != "" {
+		outcome = event.Cancelled
+	}
+	w.emitOp(b.Op, event.OperationFinished{Tool: o.Tool, Attempt: b.Attempt, Outcome: outcome, Result: b.Result,
+		Recovered: b.Recovered, Late: w.in.Fence < w.s.Fence})
+	w.judgeRepetition(o, outcome, b.Result.Fault)
+}
+
+// judgeRepetition forbids an action that keeps failing in the same way, and
+// hands the goal off when the model insists.
+func (w *step) judgeRepetition(o operation.Op, outcome event.Outcome, f *fault.Fault) {
+	if outcome != event.Failed || f == nil || !w.holder() {
+		return
+	}
+	w.judgeCount(o.Tool, o.ArgsHash, f, w.s.Progress.Count(o.ArgsHash, f.Signature))
+}
+
+func (w *step) neverHappened(b NeverHappened) {
+	o, ok := w.s.Find(b.Op)
+	if !ok || o.Phase != operation.Started || o.Attempt != b.Attempt {
+		return
+	}
+	if !w.holder() {
+		// Nobody may start it under this fence; that it never happened closes it.
+		w.emitOp(b.Op, event.OperationFinished{Tool: o.Tool, Attempt: b.Attempt, Outcome: event.Cancelled, Late: true, Recovered: "probe",
+			Result: event.Result{Output: event.Text{Head: "It did not happen: the world is as it was before."}}})
+		return
+	}
+	if w.s.Status.Final() || w.s.Status == lifecycle.Paused {
+		w.emitOp(b.Op, event.OperationFinished{Tool: o.Tool, Attempt: b.Attempt, Outcome: event.Cancelled, Recovered: "probe",
+			Result: event.Result{Output: event.Text{Head: "It did not happen: the world is as it was before."}}})
+		return
+	}
+	w.emitOp(b.Op, event.OperationStarted{Attempt: o.Attempt + 1, Intent: o.Intent, Tree: o.Tree, DeadlineMS: o.DeadlineMS})
+	w.commit()
+}
