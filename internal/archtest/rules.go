@@ -151,10 +151,10 @@ func impureFile(pkg string, f File) []Violation {
 	var vs []Violation
 	const rule = "a pure package decides by values alone"
 	for _, imp := range f.Imports {
-		if _, ok := excepted(pureMay, pkg, imp); ok {
+		to, own := ours(imp)
+		if pureAllows(pkg, imp) || pureAllows(pkg, to) {
 			continue
 		}
-		to, own := ours(imp)
 		r, known := roomOf(to)
 		switch {
 		case own && known && !r.pure:
@@ -176,6 +176,15 @@ func impureFile(pkg string, f File) []Violation {
 		vs = append(vs, Violation{rule, pos, "it starts a goroutine", "return an effect and let the driver run it"})
 	}
 	return vs
+}
+
+func pureAllows(pkg, imp string) bool {
+	for _, x := range pureMay {
+		if x.from == pkg && under(imp, []string{x.to}) {
+			return true
+		}
+	}
+	return false
 }
 
 func under(imp string, roots []string) bool {
