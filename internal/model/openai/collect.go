@@ -412,7 +412,7 @@ func (l *callList) parts(request string) ([]event.Part, error) {
 			}
 			return nil, fmt.Errorf("tool call %d has no name", i)
 		}
-		p := event.Part{Kind: event.PartCall, CallID: s.id, Tool: s.name, Arguments: s.arguments.String()}
+		p := event.Part{Kind: event.PartCall, CallID: s.id, Tool: s.name, Arguments: strings.ToValidUTF8(s.arguments.String(), "\ufffd")}
 		if p.CallID == "" || seen[p.CallID] {
 			sum := sha256.Sum256([]byte(request + "\x00" + strconv.Itoa(i) + "\x00" + p.CallID))
 			p.CallID = "call_" + hex.EncodeToString(sum[:12])

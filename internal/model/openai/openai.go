@@ -120,7 +120,7 @@ func (m *Model) Send(ctx context.Context, r model.Request, onDelta func(model.De
 	if m.target.Secret != "" {
 		header.Set("Authorization", "Bearer "+string(m.target.Secret))
 	}
-	if r.ID != "" {
+	if printable(r.ID) {
 		header.Set("X-Client-Request-Id", r.ID)
 	}
 	reply, err := m.target.Post(ctx, "/chat/completions", header, body)
@@ -152,4 +152,14 @@ func (m *Model) reasoningBack(parts []event.Part) bool {
 		}
 	}
 	return false
+}
+
+// printable reports whether an id can stand in a header.
+func printable(id string) bool {
+	for i := 0; i < len(id); i++ {
+		if id[i] <= ' ' || id[i] > '~' {
+			return false
+		}
+	}
+	return id != "" && len(id) <= 200
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/json"
 	"fmt"
 	"sort"
 	"strconv"
@@ -106,7 +107,7 @@ func (n *normaliser) assistant(parts []event.Part) {
 				p.Data = nil
 			}
 		default:
-			if p.Provider != n.provider || len(p.Data) == 0 {
+			if p.Provider != n.provider || !json.Valid(p.Data) {
 				continue
 			}
 		}

@@ -56,30 +56,33 @@ func AppendString(dst []byte, s string) []byte {
 	return append(AppendText(append(dst, '"'), s), '"')
 }
 
-// AppendRaw appends JSON without insignificant space. what names it in the
-// error for JSON that is none.
+// AppendRaw appends JSON in the form that it has after a trip through the
+// ledger: without insignificant space, and with <, > and & escaped. So a
+// request built before a restart has the same bytes as one built after it.
+// what names the JSON in the error for one that is none.
 func AppendRaw(dst []byte, raw json.RawMessage, what string) ([]byte, error) {
-	b := bytes.NewBuffer(dst)
-	if err := json.Compact(b, raw); err != nil {
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, raw); err != nil {
 		return nil, fmt.Errorf("%s is not JSON: %w", what, err)
 	}
+	b := bytes.NewBuffer(dst)
+	json.HTMLEscape(b, compact.Bytes())
 	return b.Bytes(), nil
 }
 
-// Object returns the arguments of a call as a JSON object without
-// insignificant space, which is what every wire can take back. What the model
-// wrote is kept when it is an object; else it is shown to the model as the
-// string "_raw", so that it sees its own mistake and the history stays one
-// that the provider accepts.
+// Object returns the arguments of a call as a JSON object, which is what every
+// wire can take back. What the model wrote is kept byte for byte when it is an
+// object; else it is shown to the model as the string "_raw", so that it sees
+// its own mistake and the history stays one that the provider accepts. (On the
+// wires where arguments are a string, some servers parse it all the same and
+// refuse the request when they cannot.)
 func Object(arguments string) json.RawMessage {
 	text := bytes.TrimSpace([]byte(arguments))
 	if len(text) == 0 {
 		return json.RawMessage("{}")
 	}
 	if text[0] == '{' && utf8.Valid(text) && json.Valid(text) {
-		if out, err := AppendRaw(nil, text, "arguments"); err == nil {
-			return out
-		}
+		return text
 	}
 	return append(AppendString([]byte(`{"_raw":`), arguments), '}')
 }
