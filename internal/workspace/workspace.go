@@ -8,6 +8,7 @@ package workspace
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 
 	"belay/internal/event"
@@ -47,7 +48,10 @@ type Workspace interface {
 	// goes through a temporary file, fsync and rename. A crash in between
 	// leaves each single file either as before or as after.
 	Apply(ctx context.Context, edits []Edit) error
-	// Clean removes temporary files that a crash of Apply left behind.
+	// Clean removes temporary files that a crash of Apply left behind. A crash
+	// in the middle of several edits is taken back first, unless all of them
+	// had been made: call it before probing what an interrupted Apply did. Only
+	// the holder of the directory lock may call it.
 	Clean(ctx context.Context) error
 	// Close releases the directory lock.
 	Close() error
@@ -83,4 +87,22 @@ type Edit struct {
 	Remove  bool
 	// Mode is for new files; an existing file keeps its own. 0 means 0644.
 	Mode fs.FileMode
+}
+
+// Held is the error of opening a workspace for mutation while another goal
+// mutates it.
+type Held struct {
+	Root string
+	// Goal and PID name the holder; empty and 0 when it is not known, because
+	// it works with another state directory.
+	Goal string
+	PID  int
+}
+
+func (h *Held) Error() string {
+	who := "another belay, with another state directory"
+	if h.PID != 0 {
+		who = fmt.Sprintf("goal %s (process %d)", h.Goal, h.PID)
+	}
+	return fmt.Sprintf("%s is being changed by %s: one goal at a time mutates one directory (wait for it, pause or cancel it, or isolate this goal in a worktree)", h.Root, who)
 }

@@ -1,0 +1,76 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"belay/internal/workspace"
+)
+
+// lock is the right of one goal to mutate one directory. It is two kernel
+// locks: one on a file of ours, which names the holder, and one on the
+// directory itself, which also holds against a belay with another state
+// directory. The kernel releases both when the process ends, however it ends.
+type lock struct{ file, dir *os.File }
+
+func takeLock(root, private, goal string) (*lock, error) {
+	f, err := os.OpenFile(filepath.Join(private, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, storageFault(err)
+	}
+	if err := flock(f); err != nil {
+		defer f.Close()
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, storageFault(fmt.Errorf("locking %s: %w", f.Name(), err))
+		}
+		return nil, holder(root, f)
+	}
+	l := &lock{file: f}
+	if l.dir, err = os.Open(root); err == nil {
+		err = flock(l.dir)
+	}
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		l.release()
+		return nil, &workspace.Held{Root: root}
+	}
+	// A file system that cannot lock directories leaves the lock on our file.
+	if err = f.Truncate(0); err == nil {
+		_, err = f.WriteAt(fmt.Appendf(nil, "%d %s\n", os.Getpid(), goal), 0)
+	}
+	if err != nil {
+		l.release()
+		return nil, storageFault(err)
+	}
+	return l, nil
+}
+
+func flock(f *os.File) error {
+	for {
+		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+func holder(root string, f *os.File) error {
+	h := &workspace.Held{Root: root}
+	b := make([]byte, 4096)
+	n, _ := f.ReadAt(b, 0)
+	// A holder that is just writing its name is reported without it.
+	fmt.Sscanf(string(b[:n]), "%d %s\n", &h.PID, &h.Goal)
+	return h
+}
+
+func (l *lock) release() error {
+	var errs []error
+	for _, f := range []*os.File{l.dir, l.file} {
+		if f != nil {
+			errs = append(errs, f.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
