@@ -81,7 +81,7 @@ func (l *Ledger) migrate(ctx context.Context, steps []string) error {
 func (l *Ledger) schema(ctx context.Context) (int, error) {
 	var version, app, tables int
 	conn := l.writer.conn
-	err := retryRead(ctx, l.opts.BusyTimeout, func() error {
+	err := retry(ctx, l.opts.BusyTimeout, func() error {
 		return errors.Join(
 			conn.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version),
 			conn.QueryRowContext(ctx, "PRAGMA application_id").Scan(&app),
@@ -97,12 +97,11 @@ func (l *Ledger) schema(ctx context.Context) (int, error) {
 	return version, nil
 }
 
-// retryRead repeats a read that another process's recovery of the log or its
-// switch to it keeps out for a moment.
-func retryRead(ctx context.Context, timeout time.Duration, read func() error) error {
+// retry repeats a step that another process keeps out for a moment.
+func retry(ctx context.Context, timeout time.Duration, do func() error) error {
 	start := time.Now()
 	for {
-		err := read()
+		err := do()
 		if err == nil || !busy(err) || time.Since(start) > timeout {
 			return err
 		}
@@ -117,7 +116,7 @@ func retryRead(ctx context.Context, timeout time.Duration, read func() error) er
 // enterWAL switches a new file to write-ahead logging, which then stays.
 func (l *Ledger) enterWAL(ctx context.Context) error {
 	var mode string
-	err := retryRead(ctx, l.opts.BusyTimeout, func() error {
+	err := retry(ctx, l.opts.BusyTimeout, func() error {
 		return l.writer.conn.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode)
 	})
 	if err == nil && mode != "wal" {

@@ -114,22 +114,26 @@ func (l *Ledger) open(ctx context.Context) error {
 	if err := create(l.path); err != nil {
 		return storage(l.path, "create", err)
 	}
-	// The writer waits for locks by itself, see retryBusy; a reader meets one
-	// only while another process recovers or closes the file.
-	l.writeDB = openDB(l.path, "mode=rw&_pragma=cache_size(-2000)&_pragma=journal_size_limit(67108864)&_pragma=temp_store(2)")
-	conn, err := l.writeDB.Conn(ctx)
+	timeout := fmt.Sprintf("_busy_timeout=%d", l.opts.BusyTimeout.Milliseconds())
+	l.writeDB = openDB(l.path, "mode=rw&"+timeout+"&_pragma=cache_size(-2000)&_pragma=journal_size_limit(67108864)&_pragma=temp_store(2)&_synchronous=FULL")
+	// SQLite refuses some steps at once, whatever the time-out, while another
+	// process switches the new file to its log or recovers it.
+	err := retry(ctx, l.opts.BusyTimeout, func() (err error) {
+		l.writer.conn, err = l.writeDB.Conn(ctx)
+		return err
+	})
 	if err != nil {
 		return l.wrap("open", err)
 	}
-	l.writer.conn, l.writer.tx = conn, tx{conn: conn, stmts: map[string]*sql.Stmt{}}
-	if err := l.writer.exec("PRAGMA synchronous = FULL"); err != nil {
-		return l.wrap("open", err)
-	}
-	l.writer.full = true
+	l.writer.tx, l.writer.full = tx{conn: l.writer.conn, stmts: map[string]*sql.Stmt{}}, true
 	if err := l.migrate(ctx, migrations); err != nil {
 		return err
 	}
-	l.readDB = openDB(l.path, fmt.Sprintf("mode=ro&_pragma=busy_timeout(%d)&_pragma=cache_size(-1000)&_pragma=temp_store(2)", l.opts.BusyTimeout.Milliseconds()))
+	// From here on the writer waits for locks by itself, see retryBusy.
+	if err := l.writer.exec("PRAGMA busy_timeout = 0"); err != nil {
+		return l.wrap("open", err)
+	}
+	l.readDB = openDB(l.path, "mode=ro&"+timeout+"&_pragma=cache_size(-1000)&_pragma=temp_store(2)")
 	l.readDB.SetMaxOpenConns(readers)
 	l.readDB.SetMaxIdleConns(readers)
 	return nil
@@ -190,7 +194,7 @@ func (l *Ledger) Close() error {
 		l.hub.wait()
 		// The readers go first: only a connection that may write can bring the
 		// log back into the file when it is the last to close.
-		err := errors.Join(l.readDB.Close(), l.writer.conn.Close(), l.writeDB.Close())
+		err := errors.Join(l.readDB.Close(), l.writer.tx.close(), l.writer.conn.Close(), l.writeDB.Close())
 		if err != nil {
 			l.closeErr = storage(l.path, "close", err)
 		}

@@ -333,6 +333,16 @@ func (t *tx) stmt(query string) (*sql.Stmt, error) {
 	return s, nil
 }
 
+// close finalizes the statements. database/sql leaves those of a single
+// connection to their owner, and SQLite closes no file while there is one.
+func (t *tx) close() error {
+	var errs []error
+	for _, s := range t.stmts {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(errs...)
+}
+
 func (t *tx) exec(query string, args ...any) error {
 	s, err := t.stmt(query)
 	if err != nil {
