@@ -236,7 +236,7 @@ func (s *Sandbox) handOver(ctx context.Context, r record, sp spec) error {
 	// From "go" on, only an explicit refusal by the shim, or its end before the
 	// marker was written, means that nothing has run.
 	err = h.launch(ctx)
-	s.replenish()
+	s.replenish(h)
 	if err == nil || r.mayHaveRun() && !errors.Is(err, errRefused) {
 		return nil
 	}
@@ -364,7 +364,7 @@ func (s *Sandbox) Running(ctx context.Context) ([]string, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("shim: list the spool: %w", err)
 		}
-		if validKey(e.Name()) != nil {
+		if validKey(e.Name()) != nil || !e.IsDir() {
 			continue
 		}
 		st, err := s.look(e.Name())

@@ -187,7 +187,7 @@ func TestLimitsHoldForTheCommandFromItsFirstInstruction(t *testing.T) {
 	}
 	c = shell("cpu", "while :; do :; done")
 	c.MaxCPU = time.Second
-	if res, _ = run(t, s, c); res.Signal != "SIGXCPU" && res.Signal != "SIGKILL" || res.CPU < 900*time.Millisecond {
+	if res, _ = run(t, s, c); res.Signal != "SIGXCPU" && res.Signal != "SIGKILL" || res.CPU < 500*time.Millisecond {
 		t.Errorf("CPU limit: %+v", res)
 	}
 }

@@ -28,6 +28,7 @@ type helper struct {
 	process *os.Process
 	conn    *os.File
 	in      *bufio.Reader
+	gone    chan struct{} // closed when the process has been reaped
 }
 
 // errRefused wraps a shim's own statement that nothing has run.
@@ -72,7 +73,7 @@ func startHelper() (*helper, error) {
 		ours.Close()
 		return nil, fmt.Errorf("start the shim: %w", err)
 	}
-	return &helper{process: p, conn: ours, in: bufio.NewReader(ours)}, nil
+	return &helper{process: p, conn: ours, in: bufio.NewReader(ours), gone: make(chan struct{})}, nil
 }
 
 // take offers a record and waits until the shim holds it.
@@ -134,6 +135,7 @@ func (h *helper) reap() {
 	_, _ = io.Copy(io.Discard, h.conn)
 	h.conn.Close()
 	_, _ = h.process.Wait()
+	close(h.gone)
 }
 
 // dismiss sends an idle shim away and waits until it is gone.
@@ -173,8 +175,14 @@ func (s *Sandbox) takeHelper(r record) (*helper, error) {
 	return h, nil
 }
 
-// replenish starts the next idle shim in the background.
-func (s *Sandbox) replenish() {
+// replenishAfter is how long a command has the machine to itself before the
+// next idle shim is started: most commands of a step have ended by then, and
+// pay nothing for it.
+const replenishAfter = 50 * time.Millisecond
+
+// replenish starts the next idle shim in the background, once the command of
+// this one has ended or has run for a while.
+func (s *Sandbox) replenish(after *helper) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || s.refill || s.reserve != nil {
@@ -182,6 +190,10 @@ func (s *Sandbox) replenish() {
 	}
 	s.refill = true
 	s.refilled.Go(func() {
+		select {
+		case <-after.gone:
+		case <-time.After(replenishAfter):
+		}
 		h, err := startHelper()
 		s.mu.Lock()
 		defer s.mu.Unlock()

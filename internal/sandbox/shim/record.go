@@ -21,6 +21,7 @@ import (
 const (
 	specFile    = "spec.json"
 	shimFile    = "shim.json"
+	shimTemp    = "shim.tmp"
 	outputFile  = "output"
 	resultFile  = "result.json"
 	resultTemp  = "result.tmp"
@@ -212,22 +213,23 @@ func (r record) prepare(s spec) error {
 	return nil
 }
 
-// writeMarker records the shim's identity; from here on the command may have
-// run.
-func (r record) writeMarker() error {
-	id, err := self()
-	if err != nil {
-		return err
-	}
+// prepareMarker writes the shim's identity where nobody looks for it, so that
+// showMarker costs one rename.
+func (r record) prepareMarker(id Identity) error {
 	b, err := json.Marshal(id)
 	if err != nil {
 		return fmt.Errorf("shim: encode %s: %w", shimFile, err)
 	}
-	tmp := r.file(shimFile + ".tmp")
-	if err := os.WriteFile(tmp, b, 0o600); err != nil {
+	if err := os.WriteFile(r.file(shimTemp), b, 0o600); err != nil {
 		return fmt.Errorf("shim: %w", err)
 	}
-	if err := os.Rename(tmp, r.file(shimFile)); err != nil {
+	return nil
+}
+
+// showMarker makes the identity visible; from here on the command may have
+// run.
+func (r record) showMarker() error {
+	if err := os.Rename(r.file(shimTemp), r.file(shimFile)); err != nil {
 		return fmt.Errorf("shim: %w", err)
 	}
 	return nil

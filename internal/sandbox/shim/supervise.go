@@ -4,6 +4,7 @@ package shim
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -29,9 +30,11 @@ func init() {
 	}
 	switch {
 	case os.Args[1] == helperArg && len(os.Args) == 2:
-		os.Exit(serve())
+		// Without the runtime's exit hooks: there is nothing to flush, and the
+		// worker is waiting to reap.
+		syscall.Exit(serve())
 	case os.Args[1] == limitArg && len(os.Args) == 3:
-		os.Exit(becomeLimited(os.Args[2]))
+		syscall.Exit(becomeLimited(os.Args[2]))
 	}
 }
 
@@ -56,6 +59,10 @@ func serve() int {
 	// starts it, so this thread must not end before the process does.
 	runtime.LockOSThread()
 	closeInherited()
+	s, err := ready()
+	if err != nil {
+		return 1 // the worker sees the end of file and starts another
+	}
 	sock := os.NewFile(socketFD, "worker")
 	in := bufio.NewReader(sock)
 	line, err := in.ReadString('\n')
@@ -64,8 +71,7 @@ func serve() int {
 	}
 	r := record(strings.TrimSuffix(line, "\n"))
 	logTo(r)
-	s, err := take(r)
-	if err != nil {
+	if err := s.take(r); err != nil {
 		refuse(sock, err)
 		return 1
 	}
@@ -75,7 +81,7 @@ func serve() int {
 	if line, err := in.ReadString('\n'); err != nil || line != "go\n" {
 		return 0 // the worker died or changed its mind: nothing has run
 	}
-	if err := r.writeMarker(); err != nil {
+	if err := r.showMarker(); err != nil {
 		refuse(sock, err)
 		return 1
 	}
@@ -131,10 +137,13 @@ func logTo(r record) {
 
 // supervisor runs one command from its spawn to the end of its tree.
 type supervisor struct {
+	me     Identity
 	record record
 	spec   spec
 	alive  int
 	output *os.File
+	from   *os.File // the command's output: read here,
+	to     *os.File // written there
 
 	main    int
 	exited  chan syscall.WaitStatus // the command's first process ended
@@ -165,22 +174,10 @@ const (
 	killing         // SIGKILL rounds
 )
 
-// take opens everything the record offers. Holding alive comes first: from
-// then on the record counts as held.
-func take(r record) (*supervisor, error) {
-	alive, err := openFIFO(r.file(aliveFIFO), syscall.O_RDWR)
-	if err != nil {
-		return nil, err
-	}
-	sp, err := r.spec()
-	if err != nil {
-		return nil, err
-	}
-	control, err := openFIFO(r.file(controlFIFO), syscall.O_RDWR)
-	if err != nil {
-		return nil, err
-	}
-	out, err := os.OpenFile(r.file(outputFile), os.O_WRONLY|os.O_APPEND, 0)
+// ready does everything that needs no record, so that an idle shim has it
+// behind it.
+func ready() (*supervisor, error) {
+	me, err := self()
 	if err != nil {
 		return nil, err
 	}
@@ -193,16 +190,48 @@ func take(r record) (*supervisor, error) {
 	if syscall.Getrlimit(syscall.RLIMIT_CORE, &core) == nil {
 		_ = syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{Cur: 0, Max: core.Max})
 	}
-	s := &supervisor{record: r, spec: sp, alive: alive, output: out,
-		exited: make(chan syscall.WaitStatus, 1), empty: make(chan struct{}),
+	s := &supervisor{me: me, exited: make(chan syscall.WaitStatus, 1), empty: make(chan struct{}),
 		signals: make(chan os.Signal, 4), stops: make(chan string), extra: map[Identity]bool{}}
+	if s.from, s.to, err = os.Pipe(); err != nil {
+		return nil, err
+	}
+	const setPipeSize = 1031 // F_SETPIPE_SZ; refused is as good
+	if raw, err := s.from.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _, _, _ = syscall.Syscall(syscall.SYS_FCNTL, fd, setPipeSize, 1<<20) })
+	}
 	// Caught, not ignored: an ignored signal would stay ignored in the
 	// command. A hang-up means nothing to a shim; the others are a request to
 	// end, such as the machine's shutdown.
 	signal.Notify(s.signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
-	go s.listen(os.NewFile(uintptr(control), controlFIFO))
+	// The first use of a type by encoding/json is the slow one.
+	if b, err := json.Marshal(spec{}); err == nil {
+		_ = json.Unmarshal(b, new(spec))
+	}
+	_, _ = json.Marshal(ended{})
 	return s, nil
+}
+
+// take opens everything the record offers. Holding alive comes first: from
+// then on the record counts as held.
+func (s *supervisor) take(r record) error {
+	var err error
+	s.record = r
+	if s.alive, err = openFIFO(r.file(aliveFIFO), syscall.O_RDWR); err != nil {
+		return err
+	}
+	if s.spec, err = r.spec(); err != nil {
+		return err
+	}
+	control, err := openFIFO(r.file(controlFIFO), syscall.O_RDWR)
+	if err != nil {
+		return err
+	}
+	if s.output, err = os.OpenFile(r.file(outputFile), os.O_WRONLY|os.O_APPEND, 0); err != nil {
+		return err
+	}
+	go s.listen(os.NewFile(uintptr(control), controlFIFO))
+	return r.prepareMarker(s.me)
 }
 
 // listen takes stop requests for as long as the process lives.
@@ -224,25 +253,19 @@ func (s *supervisor) listen(control *os.File) {
 // run spawns the command, tells that it did, and returns the result once the
 // whole tree has ended.
 func (s *supervisor) run(started func()) sandbox.Result {
-	from, to, err := os.Pipe()
-	if err == nil {
-		s.began = time.Now()
-		s.main, err = s.spec.spawn(s.record, to)
-		to.Close()
-	}
+	var err error
+	s.began = time.Now()
+	s.main, err = s.spec.spawn(s.record, s.to)
+	s.to.Close()
 	if err != nil {
 		started()
 		return sandbox.Result{ExitCode: -1, SpawnError: err.Error()}
-	}
-	const setPipeSize = 1031 // F_SETPIPE_SZ; refused is as good
-	if raw, err := from.SyscallConn(); err == nil {
-		_ = raw.Control(func(fd uintptr) { _, _, _ = syscall.Syscall(syscall.SYS_FCNTL, fd, setPipeSize, 1<<20) })
 	}
 	limit := s.spec.MaxOutput
 	if limit == 0 {
 		limit = defaultOutput
 	}
-	p := newPump(from, s.output, limit)
+	p := newPump(s.from, s.output, limit)
 	go p.run()
 	go s.reap()
 	started()
