@@ -104,7 +104,7 @@ func New(cfg Config) (*Model, error) {
 	if m.own && cfg.Key == "" {
 		return nil, fault.New(fault.BadCredentials, fault.User, "anthropic: no API key", "set "+KeyVar+", or "+BaseVar+" for another server")
 	}
-	m.target = wire.Target{Provider: Provider, BaseURL: cfg.BaseURL, Secret: wire.Secret(cfg.Key), KeyVar: KeyVar, BaseVar: BaseVar,
+	m.target = wire.Target{Provider: Provider, BaseURL: cfg.BaseURL, Secret: wire.NewSecret(cfg.Key), KeyVar: KeyVar, BaseVar: BaseVar,
 		FirstByte: cfg.FirstByte, Idle: cfg.Idle, HTTP: cfg.HTTP}
 	m.cfg.Key = "" // only the target holds it from here on
 	return m, nil
@@ -153,8 +153,8 @@ func (m *Model) Body(r model.Request) ([]byte, int, error) { return m.build(r, f
 
 func (m *Model) header() http.Header {
 	h := http.Header{"Anthropic-Version": {Version}, "Accept": {"text/event-stream, application/json"}}
-	if m.target.Secret != "" {
-		h.Set("X-Api-Key", string(m.target.Secret))
+	if key := m.target.Secret.Reveal(); key != "" {
+		h.Set("X-Api-Key", key)
 	}
 	if len(m.cfg.Beta) > 0 {
 		h.Set("Anthropic-Beta", strings.Join(m.cfg.Beta, ","))

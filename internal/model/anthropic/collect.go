@@ -259,12 +259,13 @@ func (c *collector) response(request string) (model.Response, error) {
 	}
 	calls := 0
 	seen := map[string]bool{}
+	told := r // what an error may return: usage, and nothing that was said
 	for i, b := range c.blocks {
 		p := c.part(b)
 		if p.Kind == event.PartCall {
 			calls++
 			if p.Tool == "" {
-				return r, c.target.Malformed("tool call %d has no name", calls)
+				return told, c.target.Malformed("tool call %d has no name", calls)
 			}
 			if p.CallID == "" || seen[p.CallID] {
 				sum := sha256.Sum256([]byte(request + "\x00" + strconv.Itoa(i) + "\x00" + p.CallID))
@@ -277,13 +278,14 @@ func (c *collector) response(request string) (model.Response, error) {
 		}
 		r.Parts = append(r.Parts, p)
 	}
+	if c.stop == "tool_use" && calls == 0 {
+		return told, c.target.Malformed("the reply announces tool calls and has none")
+	}
 	switch c.stop {
 	case "end_turn", "stop_sequence", "tool_use", "":
 		r.StopReason = model.StopEnd
 		if calls > 0 {
 			r.StopReason = model.StopToolCalls
-		} else if c.stop == "tool_use" {
-			return r, c.target.Malformed("the reply announces tool calls and has none")
 		}
 	case "max_tokens", "model_context_window_exceeded":
 		r.StopReason = model.StopLength

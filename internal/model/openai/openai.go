@@ -93,7 +93,7 @@ func New(cfg Config) (*Model, error) {
 			m.cfg.LimitField = "max_completion_tokens"
 		}
 	}
-	m.target = wire.Target{Provider: Provider, BaseURL: cfg.BaseURL, Secret: wire.Secret(cfg.Key), KeyVar: KeyVar, BaseVar: BaseVar,
+	m.target = wire.Target{Provider: Provider, BaseURL: cfg.BaseURL, Secret: wire.NewSecret(cfg.Key), KeyVar: KeyVar, BaseVar: BaseVar,
 		FirstByte: cfg.FirstByte, Idle: cfg.Idle, HTTP: cfg.HTTP}
 	m.cfg.Key = "" // only the target holds it from here on
 	return m, nil
@@ -117,8 +117,8 @@ func (m *Model) Send(ctx context.Context, r model.Request, onDelta func(model.De
 		return model.Response{}, err
 	}
 	header := http.Header{"Accept": {"text/event-stream, application/json"}}
-	if m.target.Secret != "" {
-		header.Set("Authorization", "Bearer "+string(m.target.Secret))
+	if key := m.target.Secret.Reveal(); key != "" {
+		header.Set("Authorization", "Bearer "+key)
 	}
 	if printable(r.ID) {
 		header.Set("X-Client-Request-Id", r.ID)

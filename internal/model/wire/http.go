@@ -45,8 +45,20 @@ type Target struct {
 	HTTP *http.Client
 }
 
-// Secret is a key that formatting and encoding never show.
-type Secret string
+// Secret is a key that formatting and encoding never show, not even as a field
+// of something else: fmt follows no pointer below the first level.
+type Secret struct{ key *string }
+
+// NewSecret hides a key.
+func NewSecret(key string) Secret { return Secret{&key} }
+
+// Reveal returns the key, "" if there is none.
+func (s Secret) Reveal() string {
+	if s.key == nil {
+		return ""
+	}
+	return *s.key
+}
 
 // String hides the key.
 func (Secret) String() string { return "[key]" }
@@ -242,8 +254,8 @@ var keyLike = regexp.MustCompile(`\b(sk|pk|key|org|gsk|xai)-[A-Za-z0-9_*.-]{8,}|
 // Scrub takes the key, and whatever looks like one, out of a text, and bounds
 // its length.
 func (t Target) Scrub(s string) string {
-	if len(t.Secret) >= 4 {
-		s = strings.ReplaceAll(s, string(t.Secret), "[key]")
+	if key := t.Secret.Reveal(); len(key) >= 4 {
+		s = strings.ReplaceAll(s, key, "[key]")
 	}
 	s = keyLike.ReplaceAllString(s, "[key]")
 	if len(s) > maxMessage {

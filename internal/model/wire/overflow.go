@@ -7,12 +7,12 @@ import "regexp"
 // messages that it is tested with, and some that it must not match.
 var overflow = regexp.MustCompile(`(?i)` +
 	`context_length_exceeded|exceed_context_size|context_window_exceeded|model_context_window` +
-	`|maximum context (length|window)|max(imum)? context size|max_model_len|max_seq_len` +
+	`|maximum (context|prompt) (length|window)|max(imum)? context size|max_model_len|max_seq_len` +
 	`|exceeds?( the)?( model'?s)?( maximum| available| max)? context` +
 	`|exceed(s|ed)? (the )?(context (limit|window|length|size)|limit of \d+ tokens)` +
 	`|context (window|length|size)( limit)?( is| was| has been)? (exceeded|full|too small)` +
 	`|larger than the (max(imum)? )?context|than the context (length|size|window)|context window is \d+` +
-	`|(prompt|input|request|conversation|messages?) (is|are|was)( currently)? too (long|large)` +
+	`|(prompt|input|request|conversation|messages?) ((is|are|was) (currently )?)?too (long|large)` +
 	`|input (length|tokens?)( and .max_tokens.)? exceeds?|too many (input |prompt )?tokens` +
 	`|input token count.{0,40}exceeds|reduce the length of the (messages|prompt|input)` +
 	`|prompt has [\d,]+ tokens|prompt contains at least [\d,]+ (input )?tokens` +
@@ -29,7 +29,7 @@ var noCredit = regexp.MustCompile(`(?i)insufficient[_ ](quota|credits?|balance|f
 	`|credit balance is too low|requires more credits|payment[_ ]required|billing_error|billing[_ ]not[_ ]active|account is not active`)
 
 // noModel matches unknown model names.
-var noModel = regexp.MustCompile(`(?i)model_not_found|model_not_available|unknown[_ ]model|invalid model( name| id)?\b|not a valid model` +
+var noModel = regexp.MustCompile(`(?i)model_not_found|model_not_available|DeploymentNotFound|unknown[_ ]model|invalid model( name| id)?\b|not a valid model` +
 	`|no (endpoints|allowed providers) (found|are available)` +
 	`|\bmodel\b.{0,120}(not[_ ]found|does not exist|is not (available|supported)|not exist|unknown|has been (deprecated|retired)|is not loaded)` +
 	`|not_found_error.{0,20}model|^model:|no such model|try pulling it`)
