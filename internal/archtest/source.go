@@ -87,7 +87,9 @@ func Load(dir string) (Source, error) {
 // goList asks the go command which packages of ours there are and what the
 // program is built from.
 func goList(dir string) (own, deps []string, err error) {
-	cmd := exec.Command("go", "list", "-deps", "-json=ImportPath,Standard,Module", "./...")
+	// With -e a package that does not build is listed all the same: that is the
+	// compiler's to report, and the rules hold for the rest.
+	cmd := exec.Command("go", "list", "-e", "-deps", "-json=ImportPath,Standard,Module", "./...")
 	cmd.Dir = dir
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

@@ -55,7 +55,7 @@ var rooms = []room{
 	{path: "internal/model", floor: machines},
 	{path: "internal/tool", floor: machines},
 	{path: "internal/recall", floor: machines},
-	{path: "internal/tool/control", floor: machines},
+	{path: "internal/tool/control", floor: machines, pure: true},
 	// Bytes in, bytes out: it stands below the adapters because both the
 	// workspace and the tools may need it.
 	{path: "internal/workspace/edit", floor: machines, pure: true},
@@ -122,6 +122,7 @@ var exceptions = []exception{
 	{"internal/event", "internal/fault", "a fault is a value inside several payloads; fault imports nothing of ours"},
 	{"internal/tool", "internal/sandbox", "tool.Env hands a tool the ports it works through"},
 	{"internal/tool", "internal/workspace", "tool.Env hands a tool the ports it works through"},
+	{"internal/effect", "internal/prompt", "the executor that composes a request asks the prompt for it; the prompt knows no executor"},
 }
 
 // forbiddenInPure are the standard packages, and everything below them, with
@@ -137,6 +138,7 @@ var forbiddenInPure = []string{
 var pureMay = []exception{
 	{"internal/moment", "time", "it formats instants and holds no other function of time; the clock's own functions are refused below"},
 	{"internal/core", "internal/ledger", "the core computes a goal's row, a plain struct of the port; the port's interface takes a context, so the import is listed here"},
+	{"internal/transcript", "internal/model", "the transcript makes the port's messages, plain structs; the port's interface takes a context, so the import is listed here"},
 	{"internal/workspace/edit", "github.com/aymanbagabas/go-udiff", "a diff is a function of two texts"},
 	{"internal/workspace/edit", "golang.org/x/text/encoding", "a charset is a table; decoding is a function of bytes"},
 	{"internal/policy", "mvdan.cc/sh/v3/syntax", "shell text is judged by its syntax tree; the parser is a function of its input"},

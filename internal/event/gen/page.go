@@ -30,7 +30,7 @@ var groups = []struct {
 		event.TypeApprovalGranted, event.TypeApprovalDenied, event.TypeOperationStarted,
 		event.TypeOperationFinished, event.TypeOperationReconciled}},
 	{"workspace", "The repository as content.", []event.Type{
-		event.TypeWorkspaceAttached, event.TypeRepoStateMutated, event.TypeDiffUpdated,
+		event.TypeWorkspaceAttached, event.TypeWorkspaceObserved, event.TypeRepoStateMutated, event.TypeDiffUpdated,
 		event.TypeCheckpointCreated, event.TypeWorkspaceRestored, event.TypeEnvironmentCaptured}},
 	{"verification", "Claims of completion and the evidence that answers them.", []event.Type{
 		event.TypeTestCompleted, event.TypeCompletionClaimed, event.TypeVerificationStarted,
