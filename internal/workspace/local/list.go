@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -358,8 +360,11 @@ func (l *lister) lookAt(d *dir) (names, error) {
 		return names{}, nil
 	}
 	n, err := l.w.readNames(d.path)
-	if err != nil {
+	if errors.Is(err, fs.ErrPermission) {
 		return names{}, unreadable(d.path, err)
+	}
+	if err != nil {
+		return names{}, fmt.Errorf("%s: %w (%w)", orDot(d.path), errChanging, err)
 	}
 	d.st, d.racy, d.names = st, st.racy(l.start), n.names
 	old := l.old[d.path]
@@ -418,7 +423,7 @@ func (l *lister) settleHidden(d *dir, old *dir) error {
 	}
 	id, err := l.w.hashFile(e, nil)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w (%w)", e.path, errChanging, err)
 	}
 	e.id, e.known = id, true
 	if e.racy && (old == nil || old.ignore == nil || old.ignore.before != id) {

@@ -3,7 +3,6 @@ package local
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"io/fs"
 	"os"
 	"slices"
@@ -78,30 +77,29 @@ func orDot(path string) string {
 // opening what did not change. It returns false when the list of files may be
 // another one. In any case it leaves in every dir and ignore file what stands
 // there now, for the listing that follows.
-func (w *Workspace) walk(s *snapshot, start int64) (same bool, err error) {
+func (w *Workspace) walk(s *snapshot, start int64) (same bool) {
 	var relist atomic.Bool
-	errs := make([]error, len(s.dirs))
 	each(len(s.dirs), w.workers, func(i int) {
-		ok, err := w.walkDir(s.dirs[i], start)
-		if !ok {
+		if !w.walkDir(s.dirs[i], start) {
 			relist.Store(true)
 		}
-		errs[i] = err
 	})
-	return !relist.Load(), errors.Join(errs...)
+	return !relist.Load()
 }
 
-func (w *Workspace) walkDir(d *dir, start int64) (same bool, err error) {
+// walkDir looks at one directory and the files in it. What cannot be read is
+// not the same; the listing that follows finds out why.
+func (w *Workspace) walkDir(d *dir, start int64) (same bool) {
 	same = true
 	st, err := lstatAt(w.fd, orDot(d.path))
 	if err != nil || !st.isDir() {
-		return false, nil
+		return false
 	}
 	d.before = d.names
 	if st != d.st || d.racy {
 		listing, err := w.readNames(d.path)
 		if err != nil {
-			return false, unreadable(d.path, err)
+			return false
 		}
 		d.before = listing.names
 		if listing.names == d.names {
@@ -121,11 +119,7 @@ func (w *Workspace) walkDir(d *dir, start int64) (same bool, err error) {
 			continue
 		}
 		if e.name == ignoreName {
-			ok, err := w.sameIgnore(e, st, start)
-			if err != nil {
-				return false, err
-			}
-			same = same && ok
+			same = w.sameIgnore(e, st, start) && same
 			continue
 		}
 		e.st, e.racy, e.known = st, st.racy(start), false
@@ -139,28 +133,24 @@ func (w *Workspace) walkDir(d *dir, start int64) (same bool, err error) {
 		case st == d.ignore.st && !d.ignore.racy:
 			d.ignore.before = d.ignore.id
 		default:
-			ok, err := w.sameIgnore(d.ignore, st, start)
-			if err != nil {
-				return false, err
-			}
-			same = same && ok
+			same = w.sameIgnore(d.ignore, st, start) && same
 		}
 	}
-	return same, nil
+	return same
 }
 
 // sameIgnore reads an ignore file whose stamp changed.
-func (w *Workspace) sameIgnore(e *entry, st stamp, start int64) (bool, error) {
+func (w *Workspace) sameIgnore(e *entry, st stamp, start int64) bool {
 	id, err := w.hashFile(e, nil)
 	if err != nil {
-		return false, err
+		return false
 	}
 	e.before = id
 	if id != e.id {
-		return false, nil
+		return false
 	}
 	e.st, e.racy = st, st.racy(start)
-	return true, nil
+	return true
 }
 
 // touch says that the tree of d and of every directory above it has to be
@@ -226,11 +216,7 @@ func (w *Workspace) refresh(ctx context.Context, start int64) error {
 		w.snap = w.loadSnapshot()
 	}
 	if old := w.snap; old != nil {
-		same, err := w.walk(old, start)
-		if err != nil {
-			return err
-		}
-		if same && !old.unsettled && !slices.ContainsFunc(old.inputs, func(in input) bool { return in.now() != in.st }) {
+		if w.walk(old, start) && !old.unsettled && !slices.ContainsFunc(old.inputs, func(in input) bool { return in.now() != in.st }) {
 			return nil
 		}
 	}

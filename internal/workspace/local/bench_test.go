@@ -1,0 +1,178 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"belay/internal/workspace"
+)
+
+// synthetic makes a repository of n files of about 4 KB in folders of ten,
+// with an ignored folder beside them.
+func synthetic(b *testing.B, n, ignored int) string {
+	b.Helper()
+	root := b.TempDir()
+	for i := range n {
+		p := filepath.Join(root, fmt.Sprintf("p%02d/q%d", i/100, i/10%10), fmt.Sprintf("f%d.go", i))
+		if err := write(p, strings.Repeat(fmt.Sprintf("line of file %d\n", i), 250)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for i := range ignored {
+		if err := write(filepath.Join(root, fmt.Sprintf("node_modules/m%d/f%d", i/100, i)), "x"); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := write(filepath.Join(root, ".gitignore"), "node_modules/\n"); err != nil {
+		b.Fatal(err)
+	}
+	run(b, root, "init", "-q")
+	run(b, root, "add", "-A")
+	run(b, root, "commit", "-qm", "all")
+	return root
+}
+
+// settled observes until nothing is young any more.
+func settled(b *testing.B, w *Workspace) {
+	b.Helper()
+	for {
+		observe(b, w)
+		racy := w.snap.unsettled
+		for _, d := range w.snap.dirs {
+			racy = racy || d.racy
+			for _, e := range d.files {
+				racy = racy || e.racy
+			}
+		}
+		if !racy {
+			return
+		}
+	}
+}
+
+var sizes = []struct{ files, ignored int }{{30, 0}, {5000, 2000}}
+
+func BenchmarkObserveUnchanged(b *testing.B) {
+	for _, s := range sizes {
+		b.Run(fmt.Sprint(s.files), func(b *testing.B) {
+			w := open2(b, synthetic(b, s.files, s.ignored), Options{})
+			settled(b, w)
+			for b.Loop() {
+				observe(b, w)
+			}
+		})
+	}
+}
+
+func BenchmarkObserveOneChangedFile(b *testing.B) {
+	for _, s := range sizes {
+		b.Run(fmt.Sprint(s.files), func(b *testing.B) {
+			root := synthetic(b, s.files, s.ignored)
+			w := open2(b, root, Options{})
+			settled(b, w)
+			n := 0
+			for b.Loop() {
+				n++
+				if err := os.WriteFile(filepath.Join(root, "p00/q0/f1.go"), fmt.Appendf(nil, "%d %s", n, time.Now()), 0o644); err != nil {
+					b.Fatal(err)
+				}
+				observe(b, w)
+			}
+		})
+	}
+}
+
+func BenchmarkObserveOneNewFile(b *testing.B) {
+	for _, s := range sizes {
+		b.Run(fmt.Sprint(s.files), func(b *testing.B) {
+			root := synthetic(b, s.files, s.ignored)
+			w := open2(b, root, Options{})
+			settled(b, w)
+			n := 0
+			for b.Loop() {
+				n++
+				if err := write(filepath.Join(root, fmt.Sprintf("new/%d", n)), fmt.Sprint(n, time.Now())); err != nil {
+					b.Fatal(err)
+				}
+				observe(b, w)
+			}
+		})
+	}
+}
+
+func BenchmarkObserveFirst(b *testing.B) {
+	for _, s := range sizes {
+		b.Run(fmt.Sprint(s.files), func(b *testing.B) {
+			root := synthetic(b, s.files, s.ignored)
+			for b.Loop() {
+				w := open2(b, root, Options{})
+				observe(b, w)
+				w.Close()
+			}
+		})
+	}
+}
+
+func BenchmarkObserveInANewProcess(b *testing.B) {
+	for _, s := range sizes {
+		b.Run(fmt.Sprint(s.files), func(b *testing.B) {
+			root, state := synthetic(b, s.files, s.ignored), b.TempDir()
+			w := open2(b, root, Options{State: state})
+			settled(b, w)
+			w.Close()
+			for b.Loop() {
+				w := open2(b, root, Options{State: state})
+				observe(b, w)
+				w.Close()
+			}
+		})
+	}
+}
+
+func BenchmarkApplyOneFile(b *testing.B) {
+	root := synthetic(b, 30, 0)
+	w := open2(b, root, Options{})
+	ctx := context.Background()
+	f, err := w.Read(ctx, "p00/q0/f1.go")
+	if err != nil {
+		b.Fatal(err)
+	}
+	base, n := f.Hash, 0
+	for b.Loop() {
+		n++
+		content := fmt.Sprintf("content %d\n", n)
+		if err := w.Apply(ctx, []workspace.Edit{{Path: "p00/q0/f1.go", Base: base, Content: []byte(content)}}); err != nil {
+			b.Fatal(err)
+		}
+		base = sum(content)
+	}
+}
+
+func BenchmarkApplyAndObserve(b *testing.B) {
+	for _, s := range sizes {
+		b.Run(fmt.Sprint(s.files), func(b *testing.B) {
+			w := open2(b, synthetic(b, s.files, s.ignored), Options{})
+			settled(b, w)
+			ctx := context.Background()
+			f, err := w.Read(ctx, "p00/q0/f1.go")
+			if err != nil {
+				b.Fatal(err)
+			}
+			base, n := f.Hash, 0
+			for b.Loop() {
+				n++
+				content := fmt.Sprintf("content %d\n", n)
+				if err := w.Apply(ctx, []workspace.Edit{{Path: "p00/q0/f1.go", Base: base, Content: []byte(content)}}); err != nil {
+					b.Fatal(err)
+				}
+				base = sum(content)
+				observe(b, w)
+			}
+		})
+	}
+}
