@@ -83,6 +83,9 @@ func (c *call) findExec(i int) int {
 		}
 		inner = append(inner, a)
 	}
+	if i < len(c.args) && c.args[i].val == "+" {
+		inner[len(inner)-1].repeat = true
+	}
 	if flag == "-ok" || flag == "-okdir" {
 		c.ask(flag, "find waits for an answer on the terminal ("+flag+")", "-exec")
 	}

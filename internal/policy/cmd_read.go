@@ -15,7 +15,7 @@ func init() {
 	learn("read", func(c *call) {},
 		"ls", "dir", "vdir", "stat", "du", "df", "pwd", "basename", "dirname", "realpath", "readlink", "tr", "seq", "sleep", "true", "false",
 		"yes", "id", "whoami", "groups", "users", "uname", "arch", "nproc", "tty", "logname", "who", "uptime", "free", "which", "whereis",
-		"expr", "factor", "cal", "getconf", "locale", "lscpu", "lsblk", "pgrep", "pidof", "test", "[", "tput", "lsof", "pathchk")
+		"expr", "factor", "cal", "getconf", "locale", "lscpu", "lsblk", "pgrep", "pidof", "tput", "lsof", "pathchk")
 	learn("read", (*call).grep, "grep", "egrep", "fgrep", "zgrep")
 	learn("read", (*call).rg, "rg")
 	learn("read", (*call).fd, "fd", "fdfind")

@@ -8,6 +8,7 @@ func init() {
 	learn("shell", func(c *call) {}, ":", "exit", "return", "break", "continue", "shift", "wait", "jobs", "times", "logout", "type", "disown")
 	learn("shell", (*call).echo, "echo")
 	learn("shell", (*call).printf, "printf")
+	learn("shell", (*call).test, "test", "[")
 	learn("shell", (*call).cd, "cd", "pushd")
 	learn("shell", func(c *call) { c.w.cwd = []string{"?"}; c.w.then = c.w.cwd }, "popd")
 	learn("shell", func(c *call) {}, "dirs")
@@ -47,6 +48,30 @@ func (c *call) printf() {
 		if !a.static || strings.Contains(a.val, "[") && a.val != format.val || format.plain() {
 			c.unclear(format.src, "the format of printf may store into a variable (%n), which can run a command", "a format in single quotes")
 			return
+		}
+	}
+}
+
+// testOperators stand between operands of test.
+var testOperators = words("= == != < > -eq -ne -lt -le -gt -ge -nt -ot -ef -a -o ] )")
+
+// test evaluates the subscript of a variable that -v or -R names. A word that
+// is not known can be one of them wherever an operand follows it.
+func (c *call) test() {
+	for i, a := range c.args {
+		next, more := arg{}, i+1 < len(c.args)
+		if more {
+			next = c.args[i+1]
+		}
+		switch {
+		case a.loose && !a.tame:
+			c.unclear(a.src, a.src+" may turn out as several words, and -v among them can run a command", "quote it")
+		case a.plain() && (a.val == "-v" || a.val == "-R"):
+			if more && !(next.plain() && (identifier(next.val) || testOperators[next.val])) {
+				c.unclear(next.src, "the subscript of a tested variable can run commands", "a plain name")
+			}
+		case !a.plain() && (a.val == "" || a.val == "-") && !a.tame && more && !(next.plain() && (testOperators[next.val] || identifier(next.val))):
+			c.unclear(a.src, a.src+" may turn out to be -v, which can run a command", "[[ … ]], or write the operator out")
 		}
 	}
 }

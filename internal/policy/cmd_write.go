@@ -82,9 +82,7 @@ func (c *call) copy() {
 	if target != "" {
 		sources, dest = ops, known(target)
 	}
-	if !unknownOrInside(c, dest) {
-		c.writes(dest)
-	}
+	c.writes(dest)
 	for _, s := range sources {
 		if dest.plain() && s.static {
 			// The target may be a folder: then this is the file written.
@@ -98,9 +96,7 @@ func (c *call) copy() {
 		}
 		switch c.name {
 		case "mv":
-			if !unknownOrInside(c, s) {
-				c.writes(s)
-			}
+			c.writes(s)
 		case "cp", "install":
 			c.reads(s)
 		case "ln":
@@ -111,9 +107,9 @@ func (c *call) copy() {
 	}
 }
 
-// unknownOrInside reports that a path needs no word of its own beside the
-// question about the program: it lies inside and is not protected, or is not
-// known, which the question covers.
+// unknownOrInside reports whether a path that may be written, but need not be,
+// deserves no word of its own: it lies inside and is not protected, or is not
+// known.
 func unknownOrInside(c *call, a arg) bool {
 	for _, f := range c.w.accesses(a, KindWrite, c.text) {
 		if f.decision == Deny || a.static && f.decision == Ask && c.w.zone(f.path) != inside {
@@ -139,9 +135,7 @@ func (c *call) remove() {
 				}
 			}
 		}
-		if !unknownOrInside(c, a) || a.static {
-			c.writes(a)
-		}
+		c.writes(a)
 	}
 }
 
@@ -154,7 +148,7 @@ func (w *walker) above(p string) bool {
 func (c *call) modes() {
 	c.ask("", c.name+" changes who may use files", c.rule())
 	for i, a := range c.operandsOnly() {
-		if i > 0 && !unknownOrInside(c, a) {
+		if i > 0 {
 			c.writes(a)
 		}
 	}

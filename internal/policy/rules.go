@@ -208,7 +208,7 @@ func run(es []elem, words []arg, generous bool) bool {
 		for i := range next {
 			// A word that may be several, or none, may leave the position
 			// where it is.
-			next[i] = generous && w.loose && at[i]
+			next[i] = generous && (w.loose || w.repeat) && at[i]
 		}
 		for i, e := range es {
 			if !at[i] {
@@ -218,9 +218,6 @@ func run(es []elem, words []arg, generous bool) bool {
 				next[i] = true
 			} else if e.any || w.plain() && wild(e.pat, w.val) || generous && !w.plain() && couldBe(w, e) {
 				next[i+1] = true
-				if generous && w.loose {
-					next[i] = true
-				}
 			}
 		}
 		at, next = next, at

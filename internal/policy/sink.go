@@ -231,9 +231,9 @@ func (s *sink) pathOf(f finding, text string, permits []rule) {
 	if f.kind == KindRead && f.decision == Allow && !s.cfg.guarded {
 		return // a plain read is said with the command
 	}
-	if f.kind == KindWrite && s.zone(f.path) != inside || f.kind == KindRead {
-		// What a command writes outside, and the secrets it reads, are not
-		// taken in by a rule that allows the command.
+	if f.kind == KindWrite && (f.path == "" || s.zone(f.path) != inside) || f.kind == KindRead {
+		// What a command writes outside or to an unknown place, and the secrets
+		// it reads, are not taken in by a rule that allows the command.
 		permits = nil
 	}
 	s.path(f, covering(permits, f)...)

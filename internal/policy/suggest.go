@@ -37,10 +37,23 @@ func suggest(c Config, tool string, a event.Access) []event.Rule {
 			rules = append(rules, r)
 		}
 	}
-	with := c
-	with.Rules = append(append([]event.Rule{}, c.Rules...), rules...)
-	if Judge(with, tool, event.Opaque, a).Decision != Allow {
+	suffice := func(rules []event.Rule) bool {
+		with := c
+		with.Rules = append(append([]event.Rule{}, c.Rules...), rules...)
+		return Judge(with, tool, event.Opaque, a).Decision == Allow
+	}
+	if !suffice(rules) {
 		return nil
+	}
+	// A rule on a command may take in what it writes: leave out what is not
+	// needed.
+	for i := 0; i < len(rules); {
+		fewer := append(append([]event.Rule{}, rules[:i]...), rules[i+1:]...)
+		if suffice(fewer) {
+			rules = fewer
+		} else {
+			i++
+		}
 	}
 	return rules
 }

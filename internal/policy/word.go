@@ -16,6 +16,7 @@ type arg struct {
 	glob   bool   // val is a file name pattern that the shell expands
 	loose  bool   // may turn out as no word or as several, of any shape
 	tame   bool   // unknown, but certainly no option
+	repeat bool   // stands for one or more words of this shape
 }
 
 func known(val string) arg { return arg{src: val, val: val, static: true} }
