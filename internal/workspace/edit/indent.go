@@ -26,8 +26,8 @@ func (v view) byIndent(old, new string) (match, []int) {
 		squeezed[i] = squeeze(l)
 	}
 	var found []int
-	for i := 0; i+len(bare) <= len(lines); i++ {
-		if sameLines(squeezed[i:], bare) && indents(wanted, lines[i:]) != nil {
+	for _, i := range runs(squeezed, bare) {
+		if indents(wanted, lines[i:]) != nil {
 			found = append(found, i)
 		}
 	}
@@ -71,13 +71,36 @@ func squeeze(line string) string {
 	return strings.Join(strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' }), " ")
 }
 
-func sameLines(lines, wanted []string) bool {
-	for i, w := range wanted {
-		if lines[i] != w {
-			return false
+// runs lists where the wanted lines stand one after the other, in time linear
+// in the number of lines (Knuth, Morris and Pratt), however often they repeat.
+func runs(lines, wanted []string) []int {
+	// back[i] is how many lines at the end of wanted[:i+1] are also its
+	// beginning.
+	back := make([]int, len(wanted))
+	for i, n := 1, 0; i < len(wanted); i++ {
+		for n > 0 && wanted[i] != wanted[n] {
+			n = back[n-1]
+		}
+		if wanted[i] == wanted[n] {
+			n++
+		}
+		back[i] = n
+	}
+	var at []int
+	n := 0
+	for i, l := range lines {
+		for n > 0 && l != wanted[n] {
+			n = back[n-1]
+		}
+		if l == wanted[n] {
+			n++
+		}
+		if n == len(wanted) {
+			at = append(at, i+1-n)
+			n = back[n-1]
 		}
 	}
-	return true
+	return at
 }
 
 func indentOf(line string) string { return line[:len(line)-len(strings.TrimLeft(line, blanks))] }
