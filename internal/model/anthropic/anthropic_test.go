@@ -246,6 +246,28 @@ func TestStopReasonsAndErrors(t *testing.T) {
 	}
 }
 
+func TestARefusalSaysWhatTheProviderExplains(t *testing.T) {
+	t.Parallel()
+	stream := `data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":"I"}}
+
+data: {"type":"message_delta","delta":{"stop_reason":"refusal","stop_details":{"type":"refusal","category":"cyber","explanation":"looks like an exploit"}},"usage":{"output_tokens":4}}
+
+data: {"type":"message_stop"}
+
+`
+	whole := `{"type":"message","content":[],"stop_reason":"refusal","stop_details":{"category":"bio","explanation":null},"usage":{"output_tokens":4}}`
+	for want, a := range map[string]modeltest.Answer{
+		"cyber: looks like an exploit": {Status: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: stream},
+		"content: bio":                 {Status: 200, Body: whole},
+	} {
+		_, m := start(t, always(a))
+		resp, err := m.Send(context.Background(), ask(), nil)
+		if kindOf(err) != fault.Refused || !strings.Contains(err.Error(), want) || resp.Parts != nil || resp.Usage.Output != 4 {
+			t.Errorf("%+v, %v, want %q", resp, err, want)
+		}
+	}
+}
+
 func TestABlockOfAnUnknownTypeIsKeptAndSentBack(t *testing.T) {
 	t.Parallel()
 	stream := `data: {"type":"content_block_start","index":0,"content_block":{"type":"server_tool_use","id":"s","name":"web","input":{}}}

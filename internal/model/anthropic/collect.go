@@ -31,16 +31,24 @@ type message struct {
 	Model      string            `json:"model"`
 	Content    []json.RawMessage `json:"content"`
 	StopReason string            `json:"stop_reason"`
+	Details    stopDetails       `json:"stop_details"`
 	Usage      *usage            `json:"usage"`
 }
 
 type delta struct {
-	Type        string `json:"type"`
-	Text        string `json:"text"`
-	PartialJSON string `json:"partial_json"`
-	Thinking    string `json:"thinking"`
-	Signature   string `json:"signature"`
-	StopReason  string `json:"stop_reason"`
+	Type        string      `json:"type"`
+	Text        string      `json:"text"`
+	PartialJSON string      `json:"partial_json"`
+	Thinking    string      `json:"thinking"`
+	Signature   string      `json:"signature"`
+	StopReason  string      `json:"stop_reason"`
+	Details     stopDetails `json:"stop_details"`
+}
+
+// stopDetails explains a refusal.
+type stopDetails struct {
+	Category    string `json:"category"`
+	Explanation string `json:"explanation"`
 }
 
 // usage counts input without what came from or went into the cache.
@@ -95,6 +103,7 @@ type collector struct {
 	blocks     []*block
 	byIndex    map[int]*block
 	stop       string
+	details    stopDetails
 	usage      usage
 	usageKnown bool
 }
@@ -152,7 +161,7 @@ func (c *collector) event(data []byte) (bool, error) {
 		c.extend(b, e.Delta)
 	case "message_delta":
 		if e.Delta.StopReason != "" {
-			c.stop = e.Delta.StopReason
+			c.stop, c.details = e.Delta.StopReason, e.Delta.Details
 		}
 		c.count(e.Usage)
 	case "message_stop":
@@ -237,7 +246,7 @@ func (c *collector) whole(body io.Reader) error {
 	if m.Type != "message" {
 		return c.target.Malformed("the reply is no message: %.200q", all)
 	}
-	c.model, c.stop = m.Model, m.StopReason
+	c.model, c.stop, c.details = m.Model, m.StopReason, m.Details
 	c.count(m.Usage)
 	for _, raw := range m.Content {
 		if _, err := c.begin(raw); err != nil {
@@ -295,13 +304,21 @@ func (c *collector) response(request string) (model.Response, error) {
 	return r, nil
 }
 
+// said is why the model refuses, as far as the provider tells.
 func (c *collector) said() string {
+	why := c.details.Explanation
 	for _, b := range c.blocks {
-		if b.kind == "text" && b.text.Len() > 0 {
-			return b.text.String()
+		if why == "" && b.kind == "text" {
+			why = b.text.String()
 		}
 	}
-	return "it says no more"
+	switch {
+	case c.details.Category != "" && why != "":
+		return c.details.Category + ": " + why
+	case why == "" && c.details.Category == "":
+		return "it gives no reason"
+	}
+	return c.details.Category + why
 }
 
 func (c *collector) part(b *block) event.Part {
