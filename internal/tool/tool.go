@@ -68,8 +68,8 @@ type Prepared struct {
 	Inputs []event.FilePrint
 	// Preview is what a person is shown.
 	Preview string
-	// Argv, Dir and Env identify a command: Env holds only the keys that
-	// matter.
+	// Dir (absolute) and Env identify a command together with its text: Env
+	// holds only the keys that matter, sorted.
 	Dir string
 	Env []string
 	// Timeout is the limit that the attempt will get.
@@ -89,6 +89,9 @@ type Call struct {
 	// Seen are the contents the model knows: path to hash. Edits are refused
 	// for files whose present bytes are others.
 	Seen map[string]string
+	// TimeoutMS is the limit that the attempt was given, in milliseconds, when
+	// the budget left less than the tool would take; 0 means the tool's own.
+	TimeoutMS int64
 }
 
 // Key names the attempt for the spool.

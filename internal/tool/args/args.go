@@ -15,6 +15,8 @@
 //     field it stands for
 //   - all arguments as a string of JSON; no arguments at all for {}
 //   - a synonym of an enumerated word, where the declaration lists it
+//   - words about the call itself ("description"), where the declaration lists
+//     them: they are dropped
 //
 // Anything else is refused, so that a mistake never becomes an action that was
 // not meant.
@@ -215,6 +217,9 @@ func (r *reader) problem(at, format string, a ...any) {
 func (r *reader) object(at string, o *Object, m map[string]any) Values {
 	v := Values{}
 	taken := map[string]bool{}
+	for _, name := range o.Ignored {
+		taken[name] = true
+	}
 	for _, f := range o.Fields {
 		name := at + f.Name
 		given, ok := m[f.Name]

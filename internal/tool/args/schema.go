@@ -46,6 +46,9 @@ type Field struct {
 // Object is the arguments of one tool.
 type Object struct {
 	Fields []Field
+	// Ignored are arguments that models add out of habit and that mean nothing
+	// here; they are dropped.
+	Ignored []string
 }
 
 // Schema is the JSON Schema of the object: compact, fields in the order of

@@ -63,7 +63,7 @@ func current(ctx context.Context, env tool.Env, call tool.Call, p string) (works
 	if f, err = env.Workspace.Read(ctx, p); err != nil {
 		return f, missing(ctx, env.Workspace, p, err)
 	}
-	known, read := call.Seen[p]
+	known, read := call.Seen[f.Path]
 	switch {
 	case !read || known == "":
 		return f, fault.New(fault.NotRead, fault.Model, p+" exists and was not read in this goal", "read it with read_file, then edit it")

@@ -158,6 +158,7 @@ func (t filePatch) change(ctx context.Context, env tool.Env, call tool.Call, p s
 	if c.file, err = current(ctx, env, call, p); err != nil {
 		return c, err
 	}
+	c.path = c.file.Path
 	if c.file.Absent {
 		if replace[0].Old != "" {
 			return c, missing(ctx, env.Workspace, p, fault.New(fault.NotFound, fault.Model, "there is no file "+p, "use write_file to create it"))

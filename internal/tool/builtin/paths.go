@@ -109,7 +109,7 @@ func near(files []string, p string) []string {
 	}
 	var found []candidate
 	want := strings.ToLower(path.Base(p))
-	limit := max(len(want)/4, 1)
+	limit := max(len(want)/4, min(2, len(want)-1))
 	for _, f := range files {
 		have := strings.ToLower(path.Base(f))
 		cost := 0

@@ -63,6 +63,7 @@ func (t writeFile) changes(ctx context.Context, env tool.Env, call tool.Call) ([
 	if c.file, err = current(ctx, env, call, c.path); err != nil {
 		return nil, err
 	}
+	c.path = c.file.Path
 	if !c.file.Absent {
 		// Bytes that are no text have no encoding to keep: the new content is
 		// then written as it is.
