@@ -268,7 +268,7 @@ func appendChain(t *testing.T, s Store) {
 func appendSpill(t *testing.T, s Store) {
 	a, b := s.Open(t), s.Open(t)
 	var in []event.Event
-	for _, n := range []int{0, event.SpillThreshold - 200, event.SpillThreshold - 20, event.SpillThreshold, event.SpillThreshold + 1, 100_000, 3_000_000} {
+	for _, n := range []int{0, event.SpillThreshold - 200, event.SpillThreshold - 20, event.SpillThreshold, event.SpillThreshold + 1, 100_000, 700_000} {
 		in = append(in, Message(long(n)))
 	}
 	// The same large payload twice is one artifact.

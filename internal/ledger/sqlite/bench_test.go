@@ -4,12 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -55,26 +52,6 @@ func BenchmarkAppendDurableGroup(b *testing.B) {
 		}
 	})
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "appends/s")
-}
-
-// BenchmarkRawWriteFdatasync is what the disk can do: the yardstick for
-// BenchmarkAppendDurable.
-func BenchmarkRawWriteFdatasync(b *testing.B) {
-	f, err := os.Create(filepath.Join(b.TempDir(), "raw"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer f.Close()
-	page := noise(4096)
-	for b.Loop() {
-		if _, err := f.Write(page); err != nil {
-			b.Fatal(err)
-		}
-		if err := syscall.Fdatasync(int(f.Fd())); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "writes/s")
 }
 
 func fill(b testing.TB, l *Ledger, goal string, n int) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"syscall"
 	"time"
 
 	driver "modernc.org/sqlite"
@@ -63,17 +65,28 @@ func storage(path, op string, err error) error {
 	return &storageError{Fault: f, err: err}
 }
 
+const (
+	remedyFull   = "the disk or a quota is full: free space, then resume the goal"
+	remedyAccess = "check that the file and its directory exist and that you may write to both"
+)
+
 func remedy(path string, err error) string {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return remedyFull
+	case errors.Is(err, fs.ErrPermission):
+		return remedyAccess
+	}
 	switch code(err) {
 	case codes.SQLITE_FULL:
-		return "the disk or a quota is full: free space, then resume the goal"
+		return remedyFull
 	case codes.SQLITE_BUSY, codes.SQLITE_LOCKED:
 		return "another process has kept the ledger locked: find it with `fuser " + path + "`, end it, and try again"
 	case codes.SQLITE_CORRUPT, codes.SQLITE_NOTADB:
 		return "the file is damaged: keep a copy of it and of the files beside it, then restore a backup " + path +
 			".v*.bak or save what is readable with `sqlite3 " + path + " .recover`"
 	case codes.SQLITE_READONLY, codes.SQLITE_CANTOPEN, codes.SQLITE_PERM:
-		return "check that the file and its directory exist and that you may write to both"
+		return remedyAccess
 	case codes.SQLITE_IOERR:
 		return "the disk failed to read or write: check it and the system log, then start belay again"
 	}

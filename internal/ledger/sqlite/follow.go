@@ -109,11 +109,14 @@ func (h *hub) notifyAll() {
 
 // wait returns when the watcher has ended, after the handle was closed.
 func (h *hub) wait() {
-	// Passing through the lock lets a subscriber that saw the handle open
-	// finish starting the watcher.
+	// A subscriber that saw the handle open has started the watcher, and
+	// counted it, before it let go of the lock.
 	h.mu.Lock()
-	h.mu.Unlock() //nolint:staticcheck // the lock is a barrier, not a section
-	h.wg.Wait()
+	started := h.subs != nil
+	h.mu.Unlock()
+	if started {
+		h.wg.Wait()
+	}
 }
 
 // watch polls PRAGMA data_version on a connection of its own: it is a look at

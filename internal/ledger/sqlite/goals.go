@@ -32,10 +32,25 @@ func (t *tx) goal(id string) (*ledger.Row, error) {
 	return &r, nil
 }
 
+// An upsert, not a replacement: that would write every index anew, also where
+// nothing changed.
+var putGoalQuery = func() string {
+	columns := strings.Split(goalColumns+", ready, due", ",")
+	set := make([]string, 0, len(columns))
+	for i, c := range columns {
+		c = strings.TrimSpace(c)
+		if columns[i] = "?"; c != "goal" {
+			set = append(set, c+" = excluded."+c)
+		}
+	}
+	return "INSERT INTO goals (" + goalColumns + ", ready, due) VALUES (" + strings.Join(columns, ",") +
+		") ON CONFLICT (goal) DO UPDATE SET " + strings.Join(set, ", ")
+}()
+
 // putGoal writes a row, and with it its place among the goals to claim. A
 // sleeping goal is put among the ready ones by the claim that finds it awake.
 func (t *tx) putGoal(r ledger.Row) error {
-	return t.exec(`INSERT OR REPLACE INTO goals (`+goalColumns+`, ready, due) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+	return t.exec(putGoalQuery,
 		r.Goal, r.Title, r.Repo, r.Status, r.WaitReason, r.PauseReason, r.Version, int64(r.Fence), r.Priority, r.Runnable, int64(r.WakeAt),
 		int64(r.Head), int64(r.Created), int64(r.Updated), r.How, r.Steps, r.Tokens, r.CostMicros, r.LeaseOwner, int64(r.LeaseUntil),
 		r.Runnable, int64(r.Updated))

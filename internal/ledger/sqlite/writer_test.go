@@ -223,7 +223,7 @@ func TestCloseRefusesWhatWaitsAndFinishesWhatRuns(t *testing.T) {
 
 func TestALargeArtifactStreamsInBoundedMemory(t *testing.T) {
 	l := open(t, t.TempDir(), Options{})
-	const size = 128 << 20
+	const size = 64 << 20
 	var before, after runtime.MemStats
 	h := sha256.New()
 	runtime.ReadMemStats(&before)
