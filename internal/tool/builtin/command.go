@@ -65,9 +65,12 @@ func (t command) order(env tool.Env, call tool.Call) (sandbox.Command, error) {
 	if err != nil {
 		return sandbox.Command{}, err
 	}
+	timeout := time.Duration(v.Int("timeout_s", seconds)) * time.Second
+	if call.TimeoutMS > 0 {
+		timeout = min(timeout, time.Duration(call.TimeoutMS)*time.Millisecond)
+	}
 	return sandbox.Command{
-		Key: call.Key(), Shell: shell, Dir: dir, Env: slices.Clone(env.BaseEnv),
-		Timeout:   time.Duration(v.Int("timeout_s", seconds)) * time.Second,
+		Key: call.Key(), Shell: shell, Dir: dir, Env: slices.Clone(env.BaseEnv), Timeout: timeout,
 		Workspace: root, ReadOnly: env.ReadOnly, Network: "none", Protected: slices.Clone(env.Protected),
 	}, nil
 }

@@ -144,7 +144,7 @@ func limitOf(c sandbox.Command) string {
 	if c.Timeout <= 0 {
 		return ""
 	}
-	return fmt.Sprintf(" of %d s", int64(c.Timeout/time.Second))
+	return fmt.Sprintf(" of %g s", c.Timeout.Seconds())
 }
 
 // inPlainWords is the first line of what the model is told.

@@ -70,6 +70,22 @@ func TestTimeLimitsAreByClass(t *testing.T) {
 	}
 }
 
+func TestABudgetThatRunsOutShortensTheTimeLimitAndNeverLengthensIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	tl, c := w.call("run_command", obj{"command": "sleep 600"})
+	c.TimeoutMS = 500
+	o, r, err := tl.(tool.Runner).Run(t.Context(), w.env, c)
+	if err != nil || o != event.Failed || r.Fault.Kind != fault.TimedOut || !strings.Contains(r.Fault.Message, "0.5 s") {
+		t.Errorf("%s, %v, %v", o, r.Fault, err)
+	}
+	tl, c = w.call("run_command", obj{"command": "true", "timeout_s": 5})
+	c.TimeoutMS = 3_600_000
+	if p, err := tl.(tool.Preparer).Prepare(t.Context(), w.env, c); err != nil || p.Timeout != 5*time.Second {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
 // FIELD P4: huge output stays out of the context, and whole in an artifact.
 func TestHugeOutputIsShownAsHeadAndTailAndKeptWhole(t *testing.T) {
 	t.Parallel()
