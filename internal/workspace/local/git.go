@@ -108,3 +108,8 @@ type gitError struct {
 func (e *gitError) Error() string {
 	return fmt.Sprintf("git %s in %s ended with status %d: %s", e.command, e.dir, e.code, e.text)
 }
+
+// Unwrap gives what git said as a fault: somebody can mend it.
+func (e *gitError) Unwrap() error {
+	return fault.New(fault.Storage, fault.Environment, e.Error(), "run git there by hand and mend what it complains about")
+}

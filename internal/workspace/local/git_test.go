@@ -234,6 +234,22 @@ func TestEveryLayoutWorks(t *testing.T) {
 			run(t, top, "init", "-q")
 			return filepath.Join(top, "in/side"), "repository", "main"
 		},
+		"repository of another user": func(t *testing.T) (string, string, string) {
+			root := main(t)
+			if os.Geteuid() == 0 { // otherwise nobody else's can be made
+				for p := range prints(t, root) {
+					if err := os.Lchown(p, 1234, 1234); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			return root, "repository", "main"
+		},
+		"configuration that names another working tree": func(t *testing.T) (string, string, string) {
+			root := main(t)
+			run(t, root, "config", "core.worktree", t.TempDir())
+			return root, "repository", "main"
+		},
 		"sha256 repository": func(t *testing.T) (string, string, string) {
 			root := t.TempDir()
 			put(t, root, files)

@@ -408,7 +408,7 @@ func (l *lister) settleIgnore(d *dir, e *entry, old *dir) {
 	}
 	if old != nil {
 		if was := old.find(ignoreName); was != nil && was.before != (oid{}) {
-			if id, err := l.w.hashFile(e, nil); err == nil && id == was.before {
+			if id, err := l.w.hashFile(e.path, e.st, oid{}, nil); err == nil && id == was.before {
 				return
 			}
 		}
@@ -421,7 +421,7 @@ func (l *lister) settleHidden(d *dir, old *dir) error {
 	if !e.st.isRegular() && !e.st.isLink() {
 		return nil
 	}
-	id, err := l.w.hashFile(e, nil)
+	id, err := l.w.hashFile(e.path, e.st, oid{}, nil)
 	if err != nil {
 		return fmt.Errorf("%s: %w (%w)", e.path, errChanging, err)
 	}

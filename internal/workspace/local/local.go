@@ -56,6 +56,7 @@ type Workspace struct {
 
 	mu       sync.Mutex // guards what follows, and one Apply at a time
 	snap     *snapshot
+	closed   bool
 	relisted bool
 	unsaved  int
 	excludes map[string]excludesMemo
@@ -158,7 +159,7 @@ func (w *Workspace) openState(ctx context.Context, opts Options) error {
 	if err := os.MkdirAll(filepath.Join(w.private, pendingDir), 0o700); err != nil {
 		return storageFault(err)
 	}
-	for _, p := range append([]string{state}, opts.Protected...) {
+	for _, p := range append([]string{state, w.private}, opts.Protected...) {
 		if real, err := filepath.EvalSymlinks(p); err == nil {
 			p = real
 		}
@@ -213,6 +214,10 @@ func (w *Workspace) Root() string { return w.path }
 func (w *Workspace) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.closed {
+		return nil
+	}
+	w.closed = true
 	if w.snap != nil && w.unsaved > 0 {
 		w.writeSnapshot()
 	}
@@ -227,15 +232,14 @@ func (w *Workspace) Close() error {
 	if w.lock != nil {
 		errs = append(errs, w.lock.release())
 	}
-	w.handle, w.root, w.lock = nil, nil, nil
 	return errors.Join(errs...)
 }
 
 // sameRoot notices that the directory was moved away or exchanged: the open
 // handle would go on with the old one, git with the new one.
 func (w *Workspace) sameRoot() error {
-	if w.root == nil {
-		return errors.New("local: the workspace is closed")
+	if w.closed {
+		return fmt.Errorf("local: the workspace %s: %w", w.path, os.ErrClosed)
 	}
 	fi, err := os.Lstat(w.path)
 	if err != nil || !os.SameFile(fi, w.info) {

@@ -141,7 +141,7 @@ func (w *Workspace) walkDir(d *dir, start int64) (same bool) {
 
 // sameIgnore reads an ignore file whose stamp changed.
 func (w *Workspace) sameIgnore(e *entry, st stamp, start int64) bool {
-	id, err := w.hashFile(e, nil)
+	id, err := w.hashFile(e.path, st, oid{}, nil)
 	if err != nil {
 		return false
 	}

@@ -112,7 +112,7 @@ func (w *Workspace) storeChanged(ctx context.Context) (oid, int, error) {
 	var bad failures
 	each(len(jobs), w.workers, func(i int) {
 		if errs[i] = ctx.Err(); errs[i] == nil {
-			ids[i], errs[i] = w.hashFile(jobs[i].e, to)
+			ids[i], errs[i] = w.hashFile(jobs[i].e.path, jobs[i].e.st, jobs[i].e.id, to)
 		}
 		if errs[i] != nil {
 			bad.add(jobs[i].e.path, errs[i])
@@ -216,18 +216,20 @@ func (e *entry) mode() string {
 	return "100644"
 }
 
-// hashFile computes the id of a file's or link's present content, and gives
-// the bytes to the sink when there is one and they are not those of e.id, which
-// the store has.
-func (w *Workspace) hashFile(e *entry, to sink) (oid, error) {
-	if e.st.isLink() {
-		target, err := w.root.Readlink(e.path)
+// hashFile computes the id of the present content of a file or link that was
+// seen with the given stamp. It gives the bytes to the sink, when there is one
+// and they are not those of the object had, which the store has. When another
+// file stands there by now, or the bytes change under the reading, it says so:
+// a tree must not hold a content that never was.
+func (w *Workspace) hashFile(path string, seen stamp, had oid, to sink) (oid, error) {
+	if seen.isLink() {
+		target, err := w.root.Readlink(path)
 		if err != nil {
 			return oid{}, err
 		}
-		return keep(e.id, to, []byte(target))
+		return keep(had, to, []byte(target))
 	}
-	f, err := w.root.OpenFile(e.path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	f, err := w.root.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return oid{}, err
 	}
@@ -237,17 +239,20 @@ func (w *Workspace) hashFile(e *entry, to sink) (oid, error) {
 		if err != nil {
 			return oid{}, err
 		}
-		// Not the file that was looked at: it, or a directory above it, was
-		// exchanged meanwhile.
-		if now := stampOf(&st); !now.isRegular() {
+		was := stampOf(&st)
+		if !was.isRegular() || was.ino != seen.ino {
 			return oid{}, errChanging
 		}
 		if _, err := f.Seek(0, io.SeekStart); err != nil {
 			return oid{}, err
 		}
-		id, err := hashOpen(f, st.Size, e.id, to, w.store)
-		if err != errChanging {
-			return id, err
+		id, err := hashOpen(f, st.Size, had, to, w.store)
+		if err == nil {
+			if st, err = fstat(int(f.Fd())); err == nil && stampOf(&st).sameBytes(was) {
+				return id, nil
+			}
+		} else if err != errChanging {
+			return oid{}, err
 		}
 	}
 	return oid{}, errChanging
