@@ -64,8 +64,9 @@ func startHelper() (*helper, error) {
 	defer null.Close()
 	p, err := os.StartProcess("/proc/self/exe", []string{"belay", helperArg}, &os.ProcAttr{
 		// The shim needs nothing of the worker's environment, and what it does
-		// not have it cannot leak. It keeps no directory of the user's busy.
-		Dir: "/", Env: []string{envHelper + "=1"},
+		// not have it cannot leak. It keeps no directory of the user's busy. Two
+		// processors are plenty: it mostly waits.
+		Dir: "/", Env: []string{envHelper + "=1", "GOMAXPROCS=2"},
 		Files: []*os.File{null, null, null, theirs},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})

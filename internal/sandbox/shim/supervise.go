@@ -104,8 +104,10 @@ func refuse(sock io.Writer, err error) {
 }
 
 // closeInherited closes what the worker had inherited itself without knowing,
-// such as a pipe that its own caller waits on. The runtime's own descriptors
-// have no file behind them.
+// such as a pipe that its own caller waits on. The Go runtime's own
+// descriptors must stay: it reads the processor limit from files under /sys as
+// long as the process lives, and crashes over whatever else it finds under
+// their numbers. Event queues and pid descriptors have no path at all.
 func closeInherited() {
 	d, err := os.Open("/proc/self/fd")
 	if err != nil {
@@ -118,7 +120,8 @@ func closeInherited() {
 		if err != nil || fd <= socketFD {
 			continue
 		}
-		if to, err := os.Readlink("/proc/self/fd/" + n); err == nil && !strings.HasPrefix(to, "anon_inode:") {
+		to, err := os.Readlink("/proc/self/fd/" + n)
+		if err == nil && !strings.HasPrefix(to, "anon_inode:") && !strings.HasPrefix(to, "/sys/") && !strings.HasPrefix(to, "/proc/") {
 			_ = syscall.Close(fd)
 		}
 	}

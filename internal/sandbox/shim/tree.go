@@ -121,20 +121,23 @@ func signalExactly(p procStat, sig syscall.Signal) {
 // many are left after a bounded time.
 func endMarked(id string) (ended, left int) {
 	marker := []byte(EnvAttemptID + "=" + id)
-	met := map[int]uint64{}
-	deadline := time.Now().Add(2 * time.Second)
+	met := map[Identity]bool{}
+	me := os.Getpid()
+	deadline := time.Now().Add(endMarkedFor)
 	pause := time.Millisecond
-	for {
-		me := os.Getpid()
+	// On a machine that is busy enough one reading of the process table takes
+	// longer than the whole time: what it found is killed all the same, and
+	// looked for again.
+	for round := 0; ; round++ {
 		tree := under(allProcesses(), func(p procStat) bool { return p.pid != me && carries(p.pid, marker) })
 		if len(tree) == 0 {
 			return len(met), 0
 		}
-		if time.Now().After(deadline) {
+		if round >= 3 && time.Now().After(deadline) {
 			return len(met), len(tree)
 		}
 		for _, p := range tree {
-			met[p.pid] = p.start
+			met[Identity{Pid: p.pid, Start: p.start}] = true
 			signalExactly(p, syscall.SIGKILL)
 		}
 		// There is no event for the end of a process that is not our child.
@@ -142,6 +145,9 @@ func endMarked(id string) (ended, left int) {
 		pause = min(2*pause, 50*time.Millisecond)
 	}
 }
+
+// endMarkedFor bounds the search for leftovers that do not die.
+const endMarkedFor = 2 * time.Second
 
 // carries reports whether the process was started with the environment entry.
 // Other users' environments cannot be read and are not ours.

@@ -326,6 +326,24 @@ func TestDescriptorsOfTheWorkersCallerAreNotHeldOpen(t *testing.T) {
 	defer r.Close()
 	p := start(t, s, shell("k", "echo begun; sleep 600"))
 	until(t, p, "begun\n")
+	id, err := p.Shim()
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", id.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pipes := 0
+	for _, e := range entries {
+		to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", id.Pid, e.Name()))
+		if err == nil && strings.HasPrefix(to, "pipe:") {
+			pipes++
+		}
+	}
+	if pipes != 1 { // the command's output
+		t.Errorf("the shim holds %d pipes", pipes)
+	}
 	if err := syscall.Close(fds[1]); err != nil {
 		t.Fatal(err)
 	}
@@ -343,6 +361,22 @@ func TestDescriptorsOfTheWorkersCallerAreNotHeldOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	wait(t, p)
+}
+
+// The Go runtime looks at its processor limit about once a second; a shim
+// must still be in one piece afterwards.
+func TestShimsLiveThroughTheRuntimesOwnHousekeeping(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	var all []*process
+	for i := range 6 {
+		all = append(all, start(t, s, shell(fmt.Sprintf("k.%d", i), "for i in $(seq 25); do echo $i; sleep 0.1; done; exit 6")))
+	}
+	for _, p := range all {
+		if res := wait(t, p); res.ExitCode != 6 || res.Stopped != "" || res.Survivors != 0 {
+			t.Errorf("%+v", res)
+		}
+	}
 }
 
 func TestManyStartsAtOnce(t *testing.T) {
