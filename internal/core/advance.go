@@ -7,15 +7,16 @@ import (
 	"belay/internal/core/operation"
 	"belay/internal/event"
 	"belay/internal/fault"
+	"belay/internal/tool/control"
 )
 
 // Names of the control tools, which the core answers itself.
 const (
-	ToolUpdatePlan     = "update_plan"
-	ToolUpdateTodos    = "update_todos"
-	ToolRecordDecision = "record_decision"
-	ToolAskUser        = "ask_user"
-	ToolFinish         = "finish"
+	ToolUpdatePlan     = control.UpdatePlan
+	ToolUpdateTodos    = control.UpdateTodos
+	ToolRecordDecision = control.RecordDecision
+	ToolAskUser        = control.AskUser
+	ToolFinish         = control.Finish
 )
 
 // advance moves the goal as far as it goes without an effect. Each round emits

@@ -19,7 +19,11 @@ type Input struct {
 	// Fence is the fence of the ticket under which a worker's input was made; 0
 	// for people.
 	Fence uint64
-	Body  Body
+	// StoreFence is the fence of the goal's row. It is ahead of the events'
+	// between a claim that took the goal over and the first event under it;
+	// whatever is recorded meanwhile carries it.
+	StoreFence uint64
+	Body       Body
 }
 
 // Body is the content of an input.

@@ -2,6 +2,7 @@ package core
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"belay/internal/event"
 	"belay/internal/fault"
 	"belay/internal/policy"
+	"belay/internal/tool/control"
 )
 
 const (
@@ -278,32 +280,30 @@ func (w *step) control(o operation.Op) bool {
 	case ToolUpdatePlan:
 		return w.updatePlan(o)
 	case ToolUpdateTodos:
-		var a struct {
-			Todos []event.Todo `json:"todos"`
-		}
-		err := json.Unmarshal(o.Args, &a)
+		todos, err := control.DecodeTodos(o.Args)
 		if err == nil {
-			err = plan.CheckTodos(a.Todos, w.knownOp)
+			err = plan.CheckTodos(todos, w.knownOp)
 		}
 		if err != nil {
-			w.reject(o, fault.New(fault.InvalidArguments, fault.Model, err.Error(), "mend the named field"))
+			w.reject(o, argumentFault(err))
 			return true
 		}
-		w.emitBy(event.ActorModel, o.ID, event.TodosUpdated{Todos: a.Todos})
+		w.emitBy(event.ActorModel, o.ID, event.TodosUpdated{Todos: todos})
 		w.answer(o, "The todo list is updated.")
 	case ToolRecordDecision:
-		var d event.DecisionRecorded
-		if err := json.Unmarshal(o.Args, &d); err != nil {
-			w.reject(o, fault.New(fault.InvalidArguments, fault.Model, err.Error(), ""))
+		d, err := control.DecodeDecision(o.Args)
+		if err != nil {
+			w.reject(o, argumentFault(err))
 			return true
 		}
 		w.emitBy(event.ActorModel, o.ID, d)
 		w.answer(o, "The decision is recorded.")
 	case ToolAskUser:
-		var q struct {
-			Question string `json:"question"`
+		q, err := control.DecodeQuestion(o.Args)
+		if err != nil {
+			w.reject(o, argumentFault(err))
+			return true
 		}
-		_ = json.Unmarshal(o.Args, &q) // the schema was checked; an empty detail is no harm
 		w.emitBy(event.ActorRuntime, o.ID, event.GoalWaiting{Reason: event.WaitUserInput, Detail: clip(q.Question, headText)})
 		w.endTurn(event.StopNeedsUser, o.ID)
 		return false
@@ -313,6 +313,15 @@ func (w *step) control(o operation.Op) bool {
 		w.reject(o, fault.New(fault.UnknownTool, fault.Model, "no such tool: "+o.Tool, ""))
 	}
 	return true
+}
+
+// argumentFault is what the model is told of arguments that do not fit.
+func argumentFault(err error) *fault.Fault {
+	var f *fault.Fault
+	if errors.As(err, &f) {
+		return f
+	}
+	return fault.New(fault.InvalidArguments, fault.Model, err.Error(), "mend the named field")
 }
 
 // knownOp reports whether an op_id was ever given out in this goal.
@@ -335,13 +344,12 @@ func (w *step) updatePlan(o operation.Op) bool {
 		w.openGate(o, event.ActorUser)
 		return true
 	}
-	var p event.Plan
-	err := json.Unmarshal(o.Args, &p)
+	p, err := control.DecodePlan(o.Args)
 	if err == nil {
 		err = plan.CheckPlan(p)
 	}
 	if err != nil {
-		w.reject(o, fault.New(fault.InvalidArguments, fault.Model, err.Error(), "mend the named field"))
+		w.reject(o, argumentFault(err))
 		return true
 	}
 	h := hashJSON(p)

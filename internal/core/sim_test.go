@@ -158,7 +158,7 @@ func (s *sim) logf(format string, a ...any) {
 func (s *sim) fold() core.State { return s.committed }
 
 func (s *sim) input(by event.Actor, fence uint64, b core.Body) core.Input {
-	in := core.Input{Now: s.now, By: by, Fence: fence, Body: b}
+	in := core.Input{Now: s.now, By: by, Fence: fence, StoreFence: s.fence, Body: b}
 	for i := range in.Seed {
 		in.Seed[i] = byte(s.r.UintN(256))
 	}
@@ -369,14 +369,12 @@ func (s *sim) step(w *worker, b core.Body) error {
 		if err != nil {
 			return fmt.Errorf("step %T: %w", b, err)
 		}
-		expect := w.fence
-		if w.fence < w.state.Fence {
-			expect = w.state.Fence // a fact recorded by a stale holder
-		}
+		expect := max(w.fence, s.fence) // of the row: a stale holder records facts
 		if s.r.Float64() < s.kill/4 && w == s.worker {
 			s.crash(false) // before the commit
 			return nil
 		}
+		fenceBefore := s.fence
 		if len(r.Events) > 0 {
 			err = s.append(w.state.Head, expect, r)
 		}
@@ -386,19 +384,13 @@ func (s *sim) step(w *worker, b core.Body) error {
 			if _, isClaim := b.(core.Claimed); isClaim {
 				return nil
 			}
-			if w.fence > w.state.Fence {
-				return nil // its own claim never reached the ledger
-			}
-			if s.fence > w.state.Fence {
-				return nil // another claim is under way
-			}
 			continue
 		case err != nil:
 			return err
 		}
 		if n := len(r.Events); n > 0 {
-			if w.fence >= w.state.Fence {
-				w.fence = max(w.fence, r.Events[n-1].Fence)
+			if w.fence >= w.state.Fence && w.fence == max(w.state.Fence, fenceBefore) {
+				w.fence = max(w.fence, r.Events[n-1].Fence) // raised by its own events
 			}
 			w.state = core.Fold(w.state, r.Events)
 			if s.r.IntN(200) == 0 && js(w.state) != js(r.State) { // costly, so now and then
@@ -742,14 +734,11 @@ func (s *sim) person() error {
 		}
 		return fmt.Errorf("person %T: %w", b, err)
 	}
-	if s.fence > st.Fence {
-		return nil // a claim is under way; the person's append would be fenced and retried
-	}
 	if rec, ok := b.(core.Reconcile); ok && rec.Retry {
 		s.retried[rec.Op] = true
 	}
 	s.logf("person: %T", b)
-	return s.append(st.Head, st.Fence, r)
+	return s.append(st.Head, s.fence, r)
 }
 
 // settle lets everything end: crashes stop, a person answers, and the goal
@@ -765,10 +754,10 @@ func (s *sim) settle() error {
 		if s.worker == nil && s.fence == st.Fence && !st.Runnable(s.now) && (st.Wait == nil || st.Wait.Reason != event.WaitRetry) {
 			return s.judgeEnd(st)
 		}
-		if st.Budget.Used.Steps > 60 && !st.Status.Final() && s.fence == st.Fence {
+		if st.Budget.Used.Steps > 60 && !st.Status.Final() {
 			r, err := core.Step(st, s.input(event.ActorUser, 0, core.Cancel{}))
 			if err == nil {
-				err = s.append(st.Head, st.Fence, r)
+				err = s.append(st.Head, s.fence, r)
 			}
 			if err != nil {
 				return err

@@ -48,6 +48,7 @@ type step struct {
 	s       State
 	in      Input
 	fence   uint64 // the holder's fence, raised by its own events
+	raised  bool   // the store's fence is ahead of the events'
 	events  []event.Event
 	durable bool
 	cause   string
@@ -58,6 +59,8 @@ type step struct {
 // then done.
 func Step(s State, in Input) (Ready, error) {
 	w := &step{s: s.Clone(), in: in, fence: in.Fence, cause: s.HeadID}
+	w.s.Fence = max(s.Fence, in.StoreFence)
+	w.raised = w.s.Fence > s.Fence
 	if s.Refuse != "" {
 		return Ready{}, fmt.Errorf("%w: %s", ErrRefused, s.Refuse)
 	}
@@ -112,7 +115,7 @@ func (w *step) emitBy(by event.Actor, op string, p event.Payload) event.Event {
 	t := p.EventType()
 	fence := w.s.Fence
 	if w.s.Head == 0 {
-		fence = 1
+		fence = max(fence, 1)
 	} else if lifecycle.RaisesFence(t) {
 		mine := w.holder()
 		fence++

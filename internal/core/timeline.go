@@ -92,7 +92,10 @@ func describe(e event.Event) (name, detail string) {
 	case event.CompletionClaimed:
 		return string(e.Type), p.Summary
 	case event.VerificationFinished:
-		return "verification_finished: " + p.Verdict.Verdict, strings.Join(append(p.Verdict.Missing, p.Refused), "; ")
+		if p.Refused != "" {
+			return "verification_finished: refused", p.Refused
+		}
+		return "verification_finished: " + p.Verdict.Verdict, strings.Join(p.Verdict.Missing, "; ")
 	case event.CriterionAnswered:
 		return string(e.Type), fmt.Sprintf("%s accepted=%t", p.Criterion, p.Accepted)
 	case event.ProgressAlarm:

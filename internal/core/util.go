@@ -77,5 +77,3 @@ func statusWord(o event.Outcome) string {
 	}
 	return string(o)
 }
-
-func unmarshal(b json.RawMessage, v any) error { return json.Unmarshal(b, v) }

@@ -9,6 +9,7 @@ import (
 	"belay/internal/core/operation"
 	"belay/internal/event"
 	"belay/internal/fault"
+	"belay/internal/tool/control"
 )
 
 // finishClaim turns the operation finish into a claim. It stays open until the
@@ -19,10 +20,11 @@ func (w *step) finishClaim(o operation.Op) bool {
 			Fault: *fault.New(fault.Unverified, fault.User, "the user has sent a message that you have not seen yet", "read it and go on")})
 		return w.nextTurn("a user message waits")
 	}
-	var a struct {
-		Summary string `json:"summary"`
+	a, err := control.DecodeFinish(o.Args)
+	if err != nil {
+		w.reject(o, argumentFault(err))
+		return true
 	}
-	_ = unmarshal(o.Args, &a) // a claim without a summary is a claim
 	w.emitBy(event.ActorModel, o.ID, event.CompletionClaimed{Summary: clip(a.Summary, headText)})
 	return true
 }

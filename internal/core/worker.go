@@ -50,12 +50,6 @@ func (w *step) claimed(b Claimed) {
 	if w.in.Fence < w.s.Fence {
 		return // an older ticket; the driver steps down
 	}
-	raised := w.in.Fence > w.s.Fence
-	if raised {
-		// The store raised the fence when it took the goal over; the events
-		// below carry it into the fold.
-		w.s.Fence = w.in.Fence
-	}
 	if w.s.Turn != nil {
 		w.emit(event.TurnEnded{Reason: event.StopSuperseded, Detail: "the worker " + w.s.Turn.Worker + " is gone"})
 	}
@@ -64,7 +58,7 @@ func (w *step) claimed(b Claimed) {
 			Fault: *fault.New(fault.Interrupted, fault.Runtime, "the worker ended while the model answered; the whole reservation is charged", "").Retry()})
 	}
 	w.settleOpaque()
-	if !w.s.Runnable(w.in.Now) && !raised {
+	if !w.s.Runnable(w.in.Now) && !w.raised {
 		return // nothing to do, and no raised fence to carry into the fold
 	}
 	if d := w.s.Budget.Short(event.Amount{Turns: 1}, w.in.Now); d != "" {

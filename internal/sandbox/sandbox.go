@@ -23,6 +23,9 @@ var (
 	// gone without a result (killed, or the machine restarted): what it did is
 	// unknown.
 	ErrGone = errors.New("sandbox: the shim is gone without a result")
+	// ErrVoid: another worker looked for this attempt, found that it had never
+	// started, and took it over: it may not start any more.
+	ErrVoid = errors.New("sandbox: this attempt was taken over by another worker")
 	// ErrUnavailable: no backend holds on this machine.
 	ErrUnavailable = errors.New("sandbox: no backend holds on this machine")
 )
@@ -38,6 +41,10 @@ type Sandbox interface {
 	// knows re-attaches to it instead of running it twice.
 	Start(ctx context.Context, c Command) (Process, error)
 	// Attach finds a command that an earlier worker started: running or ended.
+	// Finding none voids the key: ErrNoRecord is only returned once a Start of
+	// this key can no longer succeed, so that a worker which was replaced
+	// between its commit and its effect cannot run what its successor has taken
+	// for never begun.
 	Attach(ctx context.Context, key string) (Process, error)
 	// Running lists the keys of commands whose shim lives.
 	Running(ctx context.Context) ([]string, error)

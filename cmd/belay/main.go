@@ -1,0 +1,35 @@
+// Command belay is a durable runtime for coding agents. This package is flags
+// and wiring: the only place that sees every adapter.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/term"
+
+	"belay/internal/cli"
+)
+
+// version is set at release by -ldflags "-X main.version=…".
+var version = "dev"
+
+func main() {
+	// A shim never comes this far: package shim takes the process over in its
+	// init, before anything else is paid for.
+	os.Exit(run())
+}
+
+func run() (code int) {
+	defer func() {
+		if r := recover(); r != nil {
+			fmt.Fprintf(os.Stderr, "belay: internal error: %v\nNothing recorded is lost; belay resume goes on. Please report this with: belay version\n", r)
+			code = cli.ExitInternal
+		}
+	}()
+	return cli.Main(cli.Env{
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Terminal: term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())),
+		Getenv:   os.Getenv, Open: open, Doctor: doctor, Background: background, Version: version,
+	}, os.Args[1:])
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+
+	"belay/internal/cli"
+	"belay/internal/effect"
+	"belay/internal/ledger/sqlite"
+	"belay/internal/model"
+	"belay/internal/model/anthropic"
+	"belay/internal/model/catalog"
+	"belay/internal/model/openai"
+	"belay/internal/model/script"
+	"belay/internal/sandbox"
+	"belay/internal/sandbox/environ"
+	"belay/internal/sandbox/none"
+	"belay/internal/service"
+	"belay/internal/tool/builtin"
+	"belay/internal/workspace"
+	"belay/internal/workspace/local"
+)
+
+// stateDir finds the state directory: the flag, BELAY_STATE, or XDG.
+func stateDir(o cli.OpenOptions) (string, error) {
+	for _, d := range []string{o.State, os.Getenv("BELAY_STATE")} {
+		if d != "" {
+			return filepath.Abs(d)
+		}
+	}
+	if d := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(d) {
+		return filepath.Join(d, "belay"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("find the state directory (set BELAY_STATE or --state): %w", err)
+	}
+	return filepath.Join(home, ".local", "state", "belay"), nil
+}
+
+// configDir is where the user's policy and model files are.
+func configDir() string {
+	if d := os.Getenv("BELAY_CONFIG"); d != "" {
+		return d
+	}
+	d, err := os.UserConfigDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(d, "belay")
+}
+
+// open wires a service. Ports are opened when they are first needed.
+func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() error, error) {
+	state, err := stateDir(o)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := os.MkdirAll(state, 0o700); err != nil {
+		return nil, nil, fmt.Errorf("make the state directory (choose another with --state): %w", err)
+	}
+	l, err := sqlite.Open(ctx, state, sqlite.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	var once sync.Once
+	var box closer
+	var boxErr error
+	s := service.New(service.Config{
+		Ledger: l,
+		OpenWorkspace: func(ctx context.Context, root, goal string) (workspace.Workspace, error) {
+			return local.Open(ctx, root, local.Options{State: filepath.Join(state, "workspaces"), Lock: true, Goal: goal,
+				Protected: []string{state, configDir()}})
+		},
+		OpenSandbox: func() (sandbox.Sandbox, error) {
+			once.Do(func() { box, boxErr = none.New(state) })
+			return box, boxErr
+		},
+		OpenModel: func(_ context.Context, spec string) (model.Model, error) { return openModel(spec) },
+		NewTools: func(roots []string, test string) effect.Tools {
+			return builtin.New(builtin.Config{Roots: roots, TestCommand: test})
+		},
+		BaseEnv:   environ.Environment(os.Environ()),
+		Protected: []string{state, configDir()},
+		Rules:     func(repo string) ([]rule, []string, error) { return loadRules(configDir(), repo) },
+		Worker:    newWorker,
+		Dead:      deadWorker,
+	})
+	done := func() error {
+		var errs []error
+		if box != nil {
+			errs = append(errs, box.Close())
+		}
+		return errors.Join(append(errs, l.Close())...)
+	}
+	return s, done, nil
+}
+
+type closer interface {
+	sandbox.Sandbox
+	Close() error
+}
+
+// openModel resolves "provider:name".
+func openModel(spec string) (model.Model, error) {
+	provider, name, ok := strings.Cut(spec, ":")
+	if !ok || name == "" {
+		return nil, fmt.Errorf("model %q: name it as openai:NAME, anthropic:NAME or script:FILE", spec)
+	}
+	if provider == "script" {
+		sc, err := script.Load(name)
+		if err != nil {
+			return nil, err
+		}
+		return script.New(sc, name), nil
+	}
+	known, err := catalog.LoadFile(filepath.Join(configDir(), "models.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	entry, _ := known.Find(provider, name)
+	switch provider {
+	case "openai":
+		return openai.New(openai.Config{Name: name, Key: os.Getenv("OPENAI_API_KEY"), BaseURL: os.Getenv("OPENAI_BASE_URL"),
+			Window: entry.Window, MaxOutput: entry.MaxOutput, Price: entry.Price})
+	case "anthropic":
+		return anthropic.New(anthropic.Config{Name: name, Key: os.Getenv("ANTHROPIC_API_KEY"), BaseURL: os.Getenv("ANTHROPIC_BASE_URL"),
+			Window: entry.Window, MaxOutput: entry.MaxOutput, Price: entry.Price})
+	}
+	return nil, fmt.Errorf("model %q: the providers are openai, anthropic and script", spec)
+}
+
+// background starts a worker for a goal in a session of its own; what it
+// prints goes to a log in the state directory.
+func background(o cli.OpenOptions, goal string) error {
+	state, err := stateDir(o)
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	logs := filepath.Join(state, "logs")
+	if err := os.MkdirAll(logs, 0o700); err != nil {
+		return err
+	}
+	out, err := os.OpenFile(filepath.Join(logs, goal+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	c := exec.Command(self, "--state", state, "attend-goal", goal)
+	c.Stdout, c.Stderr = out, out
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := c.Start(); err != nil {
+		return err
+	}
+	return c.Process.Release()
+}

@@ -1,0 +1,216 @@
+// Package cli is the command line: it parses flags, calls the service, prints
+// what came back, and turns the end of a goal into an exit code. It decides
+// nothing about a goal, and never reads standard input unless a terminal is
+// there or a dash asks for it.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"belay/internal/core"
+	"belay/internal/core/lifecycle"
+	"belay/internal/event"
+	"belay/internal/service"
+)
+
+// The exit codes of DESIGN section 13.
+const (
+	ExitCompleted = 0
+	ExitInternal  = 1
+	ExitUsage     = 2
+	ExitWaiting   = 3
+	ExitBudget    = 4
+	ExitHandedOff = 5
+	ExitFailed    = 6
+	ExitCancelled = 7
+)
+
+const exitHelp = `Exit codes of run, resume and demo:
+  0 completed (verified, judged, attested, or accepted beforehand)
+  1 internal error      2 usage error       3 waiting for a person
+  4 budget exhausted    5 handed off        6 failed        7 cancelled`
+
+// Env is the world of the command line; main fills it.
+type Env struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Terminal says that both input and output are a terminal.
+	Terminal bool
+	Getenv   func(string) string
+	// Open opens the service on a state directory. Read-only commands do not
+	// need a sandbox or a model; the service opens those when it needs them.
+	Open func(ctx context.Context, o OpenOptions) (*service.Service, func() error, error)
+	// Doctor looks at the machine and the state directory.
+	Doctor func(ctx context.Context, o OpenOptions) []Finding
+	// Background starts a worker for a goal that outlives this process.
+	Background func(o OpenOptions, goal string) error
+	Version    string
+}
+
+// OpenOptions are the global flags.
+type OpenOptions struct {
+	State string
+}
+
+// Finding is one line of doctor.
+type Finding struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+	Remedy string `json:"remedy,omitempty"`
+}
+
+type app struct {
+	Env
+	ctx   context.Context
+	opts  OpenOptions
+	json  bool
+	color bool
+	code  int
+}
+
+// Main runs one command line and returns its exit code.
+func Main(env Env, args []string) int {
+	ctx, stop := interruptible(env.Stderr)
+	defer stop()
+	a := &app{Env: env, ctx: ctx, color: env.Terminal && env.Getenv("NO_COLOR") == ""}
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(env.Stdin)
+	root.SetOut(env.Stdout)
+	root.SetErr(env.Stderr)
+	if err := root.ExecuteContext(ctx); err != nil {
+		return a.report(err)
+	}
+	return a.code
+}
+
+// interruptible returns a context that the first signal ends politely; the
+// second one ends the process. Nothing is lost either way.
+func interruptible(stderr io.Writer) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	sig := make(chan os.Signal, 2)
+	signal.Notify(sig, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-done:
+			return
+		case s := <-sig:
+			fmt.Fprintf(stderr, "\nbelay: %s: stopping; running commands go on under their shims (once more to stop at once)\n", s)
+			cancel(errInterrupted)
+		}
+		select {
+		case <-done:
+		case <-sig:
+			os.Exit(130)
+		}
+	}()
+	return ctx, func() { signal.Stop(sig); close(done); cancel(nil) }
+}
+
+var errInterrupted = errors.New("interrupted")
+
+// usageError marks errors of the command line itself.
+type usageError struct{ err error }
+
+func (e usageError) Error() string { return e.err.Error() }
+func (e usageError) Unwrap() error { return e.err }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// report prints an error with its remedy and picks the exit code.
+func (a *app) report(err error) int {
+	if errors.Is(err, errInterrupted) {
+		fmt.Fprintln(a.Stderr, "belay: stopped; belay resume goes on from here")
+		return 130
+	}
+	fmt.Fprintln(a.Stderr, "belay: "+Safe(err.Error()))
+	var u usageError
+	switch {
+	case errors.As(err, &u), errors.Is(err, service.ErrUsage), errors.Is(err, service.ErrNotFound), errors.Is(err, service.ErrAmbiguous),
+		errors.Is(err, core.ErrNoQuestion), errors.Is(err, core.ErrAmbiguous), errors.Is(err, core.ErrState), errors.Is(err, core.ErrFinal),
+		errors.Is(err, core.ErrInput), errors.Is(err, core.ErrChanged):
+		return ExitUsage
+	}
+	return ExitInternal
+}
+
+// exitCode is what a goal at rest means to a script.
+func exitCode(s core.Snapshot) int {
+	switch s.Status {
+	case lifecycle.Completed:
+		return ExitCompleted
+	case lifecycle.Failed:
+		return ExitFailed
+	case lifecycle.Cancelled:
+		return ExitCancelled
+	case lifecycle.Paused:
+		switch s.PauseReason {
+		case event.PausedBudget:
+			return ExitBudget
+		case event.PausedByUser:
+			return ExitWaiting
+		}
+		return ExitHandedOff
+	}
+	return ExitWaiting
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "belay",
+		Short: "a durable runtime for coding agents",
+		Long: "belay drives a model on a real repository, records every step before it happens,\n" +
+			"and calls a goal completed only on evidence for the repository as it is now.\n\n" + exitHelp,
+		SilenceErrors: true, SilenceUsage: true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.PersistentFlags().StringVar(&a.opts.State, "state", "", "state directory (default: $BELAY_STATE, else the XDG state directory)")
+	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON")
+	root.AddCommand(a.demoCommand(), a.runCommand(), a.resumeCommand(), a.attendCommand())
+	root.AddCommand(a.readCommands()...)
+	root.AddCommand(a.answerCommands()...)
+	root.AddCommand(a.doctorCommand(), a.versionCommand())
+	return root
+}
+
+// exactly is cobra's argument check with our exit code.
+func exactly(low, high int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < low || len(args) > high {
+			return usagef("%s takes %s; got %d arguments (belay %s --help)", cmd.CommandPath(), cmd.Use, len(args), cmd.Name())
+		}
+		return nil
+	}
+}
+
+// with opens the service for one command.
+func (a *app) with(f func(s *service.Service) error) error {
+	s, done, err := a.Open(a.ctx, a.opts)
+	if err != nil {
+		return err
+	}
+	err = f(s)
+	return errors.Join(err, done())
+}
+
+// withGoal opens the service and resolves a goal prefix.
+func (a *app) withGoal(prefix string, f func(s *service.Service, goal string) error) error {
+	return a.with(func(s *service.Service) error {
+		goal, err := s.Resolve(a.ctx, prefix)
+		if err != nil {
+			return err
+		}
+		return f(s, goal)
+	})
+}

@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"strings"
+
+	"belay/internal/core"
+	"belay/internal/event"
+	"belay/internal/service"
+)
+
+// readLines reads the terminal on a goroutine of its own, because a read cannot
+// be given up when somebody else answers first.
+func (a *app) readLines() <-chan string {
+	lines := make(chan string)
+	go func() {
+		defer close(lines)
+		sc := bufio.NewScanner(a.Stdin)
+		for sc.Scan() {
+			select {
+			case lines <- sc.Text():
+			case <-a.ctx.Done():
+				return
+			}
+		}
+	}()
+	return lines
+}
+
+// prompter asks the person at the terminal.
+type prompter struct {
+	app     *app
+	service *service.Service
+	goal    string
+	lines   <-chan string
+}
+
+// ask shows what the goal waits for and sends the answer. It returns when the
+// answer is recorded or when somebody else has answered.
+func (p *prompter) ask(ctx context.Context, s core.Snapshot) error {
+	for {
+		p.show(s)
+		select {
+		case <-ctx.Done():
+			if context.Cause(p.app.ctx) == nil {
+				fmt.Fprintln(p.app.Stdout, "(answered)")
+			}
+			return nil
+		case line, ok := <-p.lines:
+			if !ok {
+				return service.ErrNobody
+			}
+			done, err := p.answer(ctx, s, strings.TrimSpace(line))
+			if err != nil {
+				fmt.Fprintln(p.app.Stdout, Safe(err.Error()))
+				if now, again := p.service.Snapshot(ctx, p.goal); again == nil {
+					s = now
+				}
+				continue
+			}
+			if done {
+				return nil
+			}
+		}
+	}
+}
+
+func (p *prompter) show(s core.Snapshot) {
+	w := p.app.Stdout
+	if len(s.PendingApprovals) > 0 {
+		q := s.PendingApprovals[0]
+		fmt.Fprintf(w, "\n%s %s (%s)\n", p.app.paint(yellow, "approve?"), q.Tool, q.Op)
+		for _, why := range q.Why {
+			fmt.Fprintf(w, "  %s\n", Safe(why))
+		}
+		if text, err := p.service.Whole(p.app.ctx, q.Intent.Preview); err == nil {
+			fmt.Fprintln(w, p.app.diff(text))
+		}
+		fmt.Fprint(w, "[y]es, [n]o, n REASON, or a message: ")
+		return
+	}
+	fmt.Fprintf(w, "\n%s %s\n", p.app.paint(yellow, "waits for you:"), Safe(s.WaitDetail))
+	fmt.Fprint(w, "> ")
+}
+
+// answer reports whether the line answered what was asked.
+func (p *prompter) answer(ctx context.Context, s core.Snapshot, line string) (bool, error) {
+	if line == "" {
+		return false, nil
+	}
+	word, rest, _ := strings.Cut(line, " ")
+	if len(s.PendingApprovals) > 0 {
+		q := s.PendingApprovals[0]
+		a := service.Answer{Op: q.Op, Intent: q.Intent.Hash, Reason: strings.TrimSpace(rest)}
+		switch strings.ToLower(word) {
+		case "y", "yes":
+			return len(s.PendingApprovals) == 1, p.service.Approve(ctx, p.goal, a)
+		case "n", "no":
+			return len(s.PendingApprovals) == 1, p.service.Deny(ctx, p.goal, a)
+		}
+		return true, p.service.Say(ctx, p.goal, line, event.Message)
+	}
+	if claimWaits(s) {
+		switch strings.ToLower(word) {
+		case "y", "yes":
+			return true, p.service.Approve(ctx, p.goal, service.Answer{})
+		case "n", "no":
+			return true, p.service.Deny(ctx, p.goal, service.Answer{Reason: strings.TrimSpace(rest)})
+		}
+	}
+	return true, p.service.Say(ctx, p.goal, line, event.Message)
+}
+
+// claimWaits reports whether a claim of completion waits for the person, as
+// opposed to a question of the model.
+func claimWaits(s core.Snapshot) bool {
+	for _, o := range s.OpenOperations {
+		if o.Tool == core.ToolAskUser {
+			return false
+		}
+	}
+	return s.WaitReason == event.WaitUserInput
+}
+
+// diff colours a unified diff.
+func (a *app) diff(text string) string {
+	text = Safe(strings.TrimRight(text, "\n"))
+	if !a.color {
+		return text
+	}
+	lines := strings.Split(text, "\n")
+	for i, l := range lines {
+		switch {
+		case strings.HasPrefix(l, "+++"), strings.HasPrefix(l, "---"), strings.HasPrefix(l, "diff "):
+			lines[i] = a.paint(bold, l)
+		case strings.HasPrefix(l, "+"):
+			lines[i] = a.paint(green, l)
+		case strings.HasPrefix(l, "-"):
+			lines[i] = a.paint(red, l)
+		case strings.HasPrefix(l, "@@"):
+			lines[i] = a.paint(cyan, l)
+		}
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,261 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"belay/internal/core/lifecycle"
+	"belay/internal/event"
+	"belay/internal/service"
+)
+
+// runFlags are the flags of run.
+type runFlags struct {
+	repo, file, model string
+	tests             []string
+	plan, approve     string
+	unverified        bool
+	detach            bool
+	limits            limitFlags
+}
+
+// limitFlags are the budget flags that run and resume share.
+type limitFlags struct {
+	steps, turns, tokens int64
+	cost                 float64
+	deadline             string
+}
+
+func (l *limitFlags) register(c *cobra.Command) {
+	c.Flags().Int64Var(&l.steps, "max-steps", 0, "most model requests")
+	c.Flags().Int64Var(&l.turns, "max-turns", 0, "most turns")
+	c.Flags().Int64Var(&l.tokens, "max-tokens", 0, "most tokens, input and output")
+	c.Flags().Float64Var(&l.cost, "max-cost", 0, "most cost in US dollars (the model's price must be known)")
+	c.Flags().StringVar(&l.deadline, "deadline", "", "no request after this: a duration (8h) or an RFC 3339 instant")
+}
+
+// over lays the flags that were given over limits.
+func (l *limitFlags) over(base event.Limits) (event.Limits, error) {
+	more, err := budgetFile{Turns: l.turns, Steps: l.steps, Tokens: l.tokens, CostUSD: l.cost, Deadline: l.deadline}.limits(time.Now())
+	if err != nil {
+		return base, usageError{err}
+	}
+	set := func(dst *int64, v int64) {
+		if v > 0 {
+			*dst = v
+		}
+	}
+	set(&base.Steps, more.Steps)
+	set(&base.Turns, more.Turns)
+	set(&base.Tokens, more.Tokens)
+	set(&base.CostMicros, more.CostMicros)
+	if !more.Deadline.IsZero() {
+		base.Deadline = more.Deadline
+	}
+	return base, nil
+}
+
+func (l *limitFlags) given() bool { return *l != limitFlags{} }
+
+func (a *app) runCommand() *cobra.Command {
+	var f runFlags
+	c := &cobra.Command{
+		Use:   `run ["TEXT" | -]`,
+		Short: "start a goal and work on it until it comes to rest",
+		Long: "run starts a goal on a repository and works on it until it is completed, waits for\n" +
+			"a person, or is handed off. In a terminal it asks approvals inline; without one it\n" +
+			"never waits on standard input and ends with exit code 3 when a person is needed.\n\n" + exitHelp,
+		Example: `  belay run "fix the failing test in slug.go" --test "go test ./..."
+  belay run --file goal.yaml --model anthropic:claude-sonnet-4-5 --approve auto --max-tokens 500000`,
+		Args: exactly(0, 1),
+		RunE: func(_ *cobra.Command, args []string) error { return a.run(f, args) },
+	}
+	c.Flags().StringVar(&f.repo, "repo", ".", "the repository, or any directory")
+	c.Flags().StringVar(&f.file, "file", "", "read goal, acceptance, constraints and budget from this goal.yaml")
+	c.Flags().StringVar(&f.model, "model", "", "openai:NAME, anthropic:NAME or script:FILE (default: $BELAY_MODEL)")
+	c.Flags().StringArrayVar(&f.tests, "test", nil, "a test command that must pass (repeatable)")
+	c.Flags().StringVar(&f.plan, "plan", "auto", "auto, always or never: when a plan has to be approved before anything is changed")
+	c.Flags().StringVar(&f.approve, "approve", "ask", "ask, auto (grant what policy asks, for this goal, on record) or never (deny it)")
+	c.Flags().BoolVar(&f.unverified, "accept-unverified", false, "accept a claim that nothing can check; it is recorded as such")
+	c.Flags().BoolVar(&f.detach, "detach", false, "work in the background; print the goal and return")
+	f.limits.register(c)
+	return c
+}
+
+func (a *app) run(f runFlags, args []string) error {
+	req, err := a.request(f, args)
+	if err != nil {
+		return err
+	}
+	return a.with(func(s *service.Service) error {
+		started, err := s.Start(a.ctx, req)
+		if err != nil {
+			return err
+		}
+		for _, w := range started.Warnings {
+			fmt.Fprintln(a.Stderr, "belay: "+Safe(w))
+		}
+		if f.detach {
+			if err := a.Background(a.opts, started.Goal); err != nil {
+				return fmt.Errorf("goal %s is recorded but no worker could be started (belay resume %s): %w", started.Goal, started.Goal, err)
+			}
+			return a.printJSONOr(map[string]string{"goal": started.Goal}, func(w io.Writer) { fmt.Fprintln(w, started.Goal) })
+		}
+		if !a.json {
+			fmt.Fprintf(a.Stdout, "goal %s\n", started.Goal)
+		}
+		return a.attend(s, started.Goal, 0)
+	})
+}
+
+func (a *app) request(f runFlags, args []string) (service.StartRequest, error) {
+	var req service.StartRequest
+	if f.file != "" {
+		spec, err := readGoalFile(f.file, time.Now())
+		if err != nil {
+			return req, err
+		}
+		req.Spec = spec
+	}
+	if len(args) == 1 {
+		req.Spec.Text = args[0]
+		if args[0] == "-" {
+			b, err := io.ReadAll(io.LimitReader(a.Stdin, 1<<20))
+			if err != nil {
+				return req, fmt.Errorf("read the goal from standard input: %w", err)
+			}
+			req.Spec.Text = strings.TrimSpace(string(b))
+		}
+	}
+	if strings.TrimSpace(req.Spec.Text) == "" {
+		return req, usagef(`say what to do: belay run "TEXT", belay run - (standard input), or --file goal.yaml`)
+	}
+	for i, t := range f.tests {
+		req.Spec.Acceptance = append(req.Spec.Acceptance, event.Criterion{ID: fmt.Sprintf("test-%d", i+1), Kind: event.CriterionTest, Command: t})
+	}
+	if f.model == "" {
+		f.model = a.Getenv("BELAY_MODEL")
+	}
+	if f.model == "" {
+		return req, usagef("name a model: --model openai:NAME, anthropic:NAME or script:FILE, or set BELAY_MODEL (belay demo needs none)")
+	}
+	var err error
+	if req.Spec.Limits, err = f.limits.over(req.Spec.Limits); err != nil {
+		return req, err
+	}
+	req.Repo = f.repo
+	req.Settings = event.Settings{Model: f.model, Plan: event.PlanMode(f.plan), Approve: event.ApproveMode(f.approve),
+		AcceptUnverified: f.unverified, Sandbox: "none"}
+	switch req.Settings.Plan {
+	case event.PlanAuto, event.PlanAlways, event.PlanNever:
+	default:
+		return req, usagef("--plan is auto, always or never, not %q", f.plan)
+	}
+	switch req.Settings.Approve {
+	case event.ApproveAsk, event.ApproveAuto, event.ApproveNever:
+	default:
+		return req, usagef("--approve is ask, auto or never, not %q", f.approve)
+	}
+	return req, nil
+}
+
+func (a *app) resumeCommand() *cobra.Command {
+	var l limitFlags
+	var detach bool
+	c := &cobra.Command{
+		Use:   "resume G",
+		Short: "go on with a goal: paused, waiting, or left by a process that died",
+		Long: "resume makes a paused goal active again and works on it until it comes to rest. For a\n" +
+			"goal whose process died it goes on from where that was: commands that still run are\n" +
+			"re-attached, and what they did meanwhile is recorded. Budget flags set new limits.\n\n" + exitHelp,
+		Args: exactly(1, 1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return a.withGoal(args[0], func(s *service.Service, goal string) error { return a.resume(s, goal, l, detach) })
+		},
+	}
+	c.Flags().BoolVar(&detach, "detach", false, "work in the background and return")
+	l.register(c)
+	return c
+}
+
+func (a *app) resume(s *service.Service, goal string, l limitFlags, detach bool) error {
+	snap, err := s.Snapshot(a.ctx, goal)
+	if err != nil {
+		return err
+	}
+	if l.given() {
+		limits, err := l.over(snap.Budget.Limits)
+		if err != nil {
+			return err
+		}
+		if err := s.ExtendBudget(a.ctx, goal, limits); err != nil {
+			return err
+		}
+		if snap, err = s.Snapshot(a.ctx, goal); err != nil {
+			return err
+		}
+	}
+	if snap.Status == lifecycle.Paused {
+		if err := s.Resume(a.ctx, goal); err != nil {
+			return err
+		}
+	}
+	if held, err := s.Held(a.ctx, goal); err != nil {
+		return err
+	} else if held {
+		fmt.Fprintf(a.Stderr, "belay: a worker holds goal %s and goes on with it (belay timeline %s -f)\n", goal, goal)
+		return nil
+	}
+	if detach {
+		return a.Background(a.opts, goal)
+	}
+	return a.attend(s, goal, snap.Head)
+}
+
+// attendCommand is what a background worker runs.
+func (a *app) attendCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "attend-goal G", Hidden: true, Args: exactly(1, 1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return a.withGoal(args[0], func(s *service.Service, goal string) error { return a.attend(s, goal, 0) })
+		},
+	}
+}
+
+// attend works on a goal and shows it; the exit code is what it came to.
+func (a *app) attend(s *service.Service, goal string, after uint64) error {
+	v := newView(a)
+	o := service.AttendOptions{OnEvent: v.event, After: after, Live: v}
+	if a.Terminal && !a.json {
+		p := &prompter{app: a, service: s, goal: goal, lines: a.readLines()}
+		o.Ask = p.ask
+	}
+	snap, err := s.Attend(a.ctx, goal, o)
+	if errors.Is(err, service.ErrNobody) {
+		err = nil
+	}
+	if err != nil {
+		if cause := context.Cause(a.ctx); cause != nil {
+			return cause
+		}
+		return err
+	}
+	a.code = exitCode(snap)
+	v.end(snap, a.code)
+	return nil
+}
+
+// printJSONOr prints v as JSON with --json, else calls plain.
+func (a *app) printJSONOr(v any, plain func(io.Writer)) error {
+	if a.json {
+		return writeJSON(a.Stdout, v)
+	}
+	plain(a.Stdout)
+	return nil
+}

@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"belay/internal/core"
+	"belay/internal/core/lifecycle"
+	"belay/internal/event"
+	"belay/internal/model"
+)
+
+// view prints a goal as it goes on: one line for each timeline entry, or one
+// JSON object for each event.
+type view struct {
+	app *app
+	mu  sync.Mutex
+}
+
+func newView(a *app) *view { return &view{app: a} }
+
+// event prints one event.
+func (v *view) event(e event.Event) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.app.json {
+		_ = writeJSON(v.app.Stdout, struct {
+			Kind  string      `json:"kind"`
+			Event event.Event `json:"event"`
+		}{"event", e})
+		return
+	}
+	if t, ok := core.TimelineEntry(e); ok {
+		v.app.entry(v.app.Stdout, t)
+	}
+}
+
+// Delta and Output are shown by the live view of a later issue; plain lines
+// show results.
+func (v *view) Delta(string, model.Delta) {}
+
+// Output implements effect.Live.
+func (v *view) Output(string, []byte) {}
+
+// end prints what the goal came to.
+func (v *view) end(s core.Snapshot, code int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.app.json {
+		_ = writeJSON(v.app.Stdout, struct {
+			Kind     string        `json:"kind"`
+			ExitCode int           `json:"exit_code"`
+			Snapshot core.Snapshot `json:"snapshot"`
+		}{"result", code, s})
+		return
+	}
+	v.app.summary(v.app.Stdout, s)
+}
+
+func writeJSON(w io.Writer, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(b, '\n'))
+	return err
+}
+
+// paint colours text when colours are wanted.
+func (a *app) paint(code, s string) string {
+	if !a.color {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+const (
+	bold, dim, red, green, yellow, cyan = "1", "2", "31", "32", "33", "36"
+)
+
+func (a *app) entry(w io.Writer, t core.Entry) {
+	name := a.paint(colourOf(t.Name), Safe(t.Name))
+	op := ""
+	if t.Op != "" {
+		op = " " + t.Op
+	}
+	detail := ""
+	if t.Detail != "" {
+		detail = a.paint(dim, "  "+Safe(t.Detail))
+	}
+	fmt.Fprintf(w, "%5d %s%s%s\n", t.Seq, name, a.paint(dim, op), detail)
+}
+
+func colourOf(name string) string {
+	switch {
+	case strings.HasPrefix(name, "goal_completed"), strings.HasSuffix(name, "exit_code=0"), strings.HasPrefix(name, "approval_granted"):
+		return green
+	case strings.Contains(name, "failed"), strings.Contains(name, "rejected"), strings.Contains(name, "denied"),
+		strings.Contains(name, "unknown"), strings.Contains(name, "exit_code="):
+		return red
+	case strings.HasPrefix(name, "approval_requested"), strings.HasPrefix(name, "goal_waiting"), strings.HasPrefix(name, "progress_alarm"):
+		return yellow
+	}
+	return bold
+}
+
+// summary says in a few lines where the goal stands and what to do next.
+func (a *app) summary(w io.Writer, s core.Snapshot) {
+	status := string(s.Status)
+	switch {
+	case s.Status == lifecycle.Completed:
+		status += ": " + string(s.How)
+	case s.PauseReason != "":
+		status += ": " + string(s.PauseReason)
+	case s.WaitReason != "":
+		status += ", waits for " + string(s.WaitReason)
+	}
+	fmt.Fprintf(w, "\n%s  %s\n", a.paint(bold, "goal "+s.Goal), status)
+	for _, c := range s.Criteria {
+		fmt.Fprintf(w, "  %-8s %s  %s\n", c.Result, Safe(c.ID+criterionText(c.Criterion)), a.paint(dim, Safe(criterionDetail(c))))
+	}
+	if s.HandOff != nil && s.Status == lifecycle.Paused {
+		fmt.Fprintf(w, "  why: %s\n", Safe(s.HandOff.Why))
+		for _, m := range s.HandOff.Missing {
+			fmt.Fprintf(w, "  missing: %s\n", Safe(m))
+		}
+		fmt.Fprintf(w, "  next: %s\n", strings.ReplaceAll(s.HandOff.HowResume, " G", " "+s.Goal))
+	}
+	for _, p := range s.PendingApprovals {
+		fmt.Fprintf(w, "  approve or deny: belay approve %s %s  (%s)\n", s.Goal, p.Op, p.Tool)
+	}
+	if s.WaitReason == event.WaitUserInput {
+		fmt.Fprintf(w, "  asks: %s\n", Safe(s.WaitDetail))
+	}
+	if s.Status == lifecycle.Active && (s.WaitReason == event.WaitApproval || s.WaitReason == event.WaitUserInput) {
+		fmt.Fprintf(w, "  then: belay resume %s\n", s.Goal)
+	}
+	u := s.Budget.Used
+	fmt.Fprintf(w, "  used: %d steps, %d tokens%s, %d.%01d s of commands; %d files changed\n", u.Steps, u.Tokens, money(u.CostMicros),
+		u.ToolMS/1000, u.ToolMS/100%10, len(s.DiffStat))
+}
+
+func money(micros int64) string {
+	if micros == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", $%d.%04d", micros/1_000_000, micros/100%10_000)
+}
+
+func criterionText(c event.Criterion) string {
+	switch {
+	case c.Command != "":
+		return " `" + c.Command + "`"
+	case c.Text != "":
+		return " " + c.Text
+	}
+	return ""
+}
+
+func criterionDetail(c core.CriterionView) string {
+	if c.Result == event.Pass {
+		return "evidence " + strings.Join(c.Evidence, ", ")
+	}
+	return c.Reason
+}

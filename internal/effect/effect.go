@@ -1,0 +1,137 @@
+// Package effect holds the executors: one file for each kind of effect that
+// the core wants. An executor does one thing through a port and returns one
+// input; it decides nothing, retries nothing, and records nothing.
+//
+// # Failure handling
+//
+// What the world answers, however bad, is an input. An error of Do means that
+// nothing can be said at all: the context ended, and the effect stays wanted.
+package effect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"belay/internal/core"
+	"belay/internal/event"
+	"belay/internal/fault"
+	"belay/internal/ledger"
+	"belay/internal/model"
+	"belay/internal/sandbox"
+	"belay/internal/tool"
+	"belay/internal/workspace"
+)
+
+// Tools finds tools by name; internal/tool/builtin's Registry is one.
+type Tools interface {
+	All() []tool.Tool
+	Lookup(name string) (tool.Tool, error)
+}
+
+// Goal holds the ports that the effects of one goal go through.
+type Goal struct {
+	ID        string
+	Ledger    ledger.Ledger
+	Workspace workspace.Workspace
+	Sandbox   sandbox.Sandbox
+	Model     model.Model
+	// NewTools makes the tools of a goal: roots are the absolute spellings of
+	// the workspace root, test is the goal's test command ("" for none).
+	NewTools func(roots []string, test string) Tools
+	// BaseEnv is the environment of commands, reduced to the allow-list.
+	BaseEnv []string
+	// Protected are absolute paths that commands may not write.
+	Protected []string
+	// Live receives what is worth showing and is not an event.
+	Live Live
+
+	mu    sync.Mutex
+	tools Tools
+	test  string
+}
+
+// Tools are the tools for a state: they know the goal's test command, which may
+// only be found when the workspace is attached.
+func (g *Goal) Tools(s core.State) Tools {
+	test := ""
+	if cmds := s.TestCommands(); len(cmds) > 0 {
+		test = cmds[0]
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.tools == nil || g.test != test {
+		g.test = test
+		g.tools = g.NewTools([]string{g.Workspace.Root(), s.Repo}, test)
+	}
+	return g.tools
+}
+
+// Live shows what happens between events. Its methods may be called from many
+// goroutines and must return at once.
+type Live interface {
+	Delta(request string, d model.Delta)
+	Output(op string, p []byte)
+}
+
+// Conversation is the request's conversation, taken by the driver when it
+// starts a Compose.
+type Conversation struct {
+	State    core.State
+	Messages []model.Message
+}
+
+// Do executes an effect and returns the input that it leads to, or nil when
+// there is nothing to report.
+func (g *Goal) Do(ctx context.Context, s core.State, e core.Effect) (core.Body, error) {
+	switch e := e.(type) {
+	case core.Attach:
+		return g.attach(ctx)
+	case core.Observe:
+		return g.observe(ctx, s, e)
+	case core.Prepare:
+		return g.prepare(ctx, s, e)
+	case core.Run:
+		return g.run(ctx, s, e)
+	case core.Probe:
+		return g.probe(ctx, s, e)
+	case core.Stop:
+		return nil, g.stop(ctx, e)
+	case core.Wake:
+		return g.wake(ctx, e)
+	}
+	return nil, fmt.Errorf("effect: no executor for %T", e)
+}
+
+// asFault turns any error into a fault that says whose it is.
+func asFault(err error, kind fault.Kind, blame fault.Blame) *fault.Fault {
+	var f *fault.Fault
+	if errors.As(err, &f) {
+		return f
+	}
+	return fault.New(kind, blame, err.Error(), "")
+}
+
+// env is what a tool works with.
+func (g *Goal) env(s core.State, op string) tool.Env {
+	e := tool.Env{Workspace: g.Workspace, Sandbox: g.Sandbox, Artifacts: g.Ledger, BaseEnv: g.BaseEnv,
+		Protected: g.Protected, ReadOnly: s.Mode == event.ModePlan}
+	if cmds := s.TestCommands(); len(cmds) > 0 {
+		e.TestCommand = cmds[0]
+	}
+	if g.Live != nil {
+		e.Progress = progress{live: g.Live, op: op}
+	}
+	return e
+}
+
+type progress struct {
+	live Live
+	op   string
+}
+
+func (p progress) Write(b []byte) (int, error) {
+	p.live.Output(p.op, b)
+	return len(b), nil
+}

@@ -1,0 +1,150 @@
+package effect
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+
+	"belay/internal/core"
+	"belay/internal/event"
+	"belay/internal/fault"
+	"belay/internal/model"
+	"belay/internal/prompt"
+)
+
+// Composer builds requests and remembers the last one, because what is sent
+// must be, byte for byte, what was counted and announced.
+type Composer struct {
+	goal    *Goal
+	head    uint64
+	request model.Request
+	tokens  int64
+	last    []byte // the body of the request before, to measure the stable prefix
+}
+
+// NewComposer serves one driver; it is used by one effect at a time.
+func NewComposer(g *Goal) *Composer { return &Composer{goal: g} }
+
+// Compose builds the next request and counts it.
+func (c *Composer) Compose(ctx context.Context, e core.Compose, conv Conversation) (core.Body, error) {
+	req := prompt.Build(prompt.Input{State: conv.State, Messages: conv.Messages, Tools: prompt.Tools(c.goal.Tools(conv.State).All())})
+	info := c.goal.Model.Info()
+	tokens, err := c.goal.Model.Count(ctx, req)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, err
+	}
+	tokens += int64(float64(tokens) * info.CountError)
+	b := core.Composed{Head: e.Head, Taken: e.Taken, Tokens: tokens, Window: info.Window, MaxOutput: info.MaxOutput}
+	if info.Price != nil {
+		// Writing to the cache may cost more than plain input: reserve for the dearer.
+		b.InputPrice, b.OutputPrice, b.PriceKnown = max(info.Price.Input, info.Price.CacheWrite), info.Price.Output, true
+	}
+	if bodier, ok := c.goal.Model.(model.Bodier); ok {
+		body, stable, err := bodier.Body(req)
+		if err == nil {
+			sum := sha256.Sum256(body)
+			b.Digest, b.Bytes = hex.EncodeToString(sum[:]), int64(len(body))
+			b.StableBytes = commonPrefix(c.last, body[:stable])
+			c.last = body[:stable:stable]
+		}
+	}
+	c.head, c.request, c.tokens = e.Head, req, tokens
+	return b, nil
+}
+
+func commonPrefix(a, b []byte) int64 {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return int64(i)
+		}
+	}
+	return int64(n)
+}
+
+// Ask sends the request that was composed and announced.
+func (c *Composer) Ask(ctx context.Context, s core.State, e core.Ask) (core.Body, error) {
+	if c.head != e.Through {
+		// The driver composes before it asks; only another process's request
+		// could end here, and the core closes those when a ticket is claimed.
+		return core.ReplyFailed{Request: e.Request, Fault: *fault.New(fault.Interrupted, fault.Runtime, "the announced request is not the composed one", "").Retry()}, nil
+	}
+	req := c.request
+	req.ID, req.MaxOutput, req.Attempt = c.goal.ID+"."+e.Request, e.MaxOutput, e.Attempt
+	onDelta := func(model.Delta) {}
+	if live := c.goal.Live; live != nil {
+		onDelta = func(d model.Delta) { live.Delta(e.Request, d) }
+	}
+	began := time.Now()
+	resp, err := c.goal.Model.Send(ctx, req, onDelta)
+	took := time.Since(began).Milliseconds()
+	if err != nil {
+		return c.replyFailed(ctx, e, resp, err)
+	}
+	usage := resp.Usage
+	if !resp.UsageKnown {
+		usage = event.Usage{Input: c.tokens, Output: min(outputEstimate(resp.Parts), e.MaxOutput)}
+	}
+	r := event.ModelResponded{Request: e.Request, Model: resp.Model, Parts: resp.Parts, StopReason: resp.StopReason,
+		Usage: usage, CostMicros: c.cost(usage), DurationMS: took}
+	return core.Replied{Request: e.Request, Response: r, Proposals: c.proposals(s, resp.Parts)}, nil
+}
+
+func (c *Composer) cost(u event.Usage) int64 {
+	if p := c.goal.Model.Info().Price; p != nil {
+		return p.Cost(u)
+	}
+	return 0
+}
+
+// outputEstimate is an upper estimate of output tokens: three bytes each.
+func outputEstimate(parts []event.Part) int64 {
+	n := 0
+	for _, p := range parts {
+		n += len(p.Text) + len(p.Arguments) + len(p.Tool) + len(p.Data)
+	}
+	return int64(n/3 + 8)
+}
+
+func (c *Composer) replyFailed(ctx context.Context, e core.Ask, resp model.Response, err error) (core.Body, error) {
+	f := asFault(err, fault.Network, fault.Provider)
+	if ctx.Err() != nil {
+		f = fault.New(fault.Superseded, fault.Runtime, "the request was given up: "+context.Cause(ctx).Error(), "")
+	}
+	b := core.ReplyFailed{Request: e.Request, Fault: *f}
+	if resp.UsageKnown {
+		b.Used = &event.Amount{Tokens: resp.Usage.Total(), CostMicros: c.cost(resp.Usage)}
+	}
+	return b, nil
+}
+
+// proposals describes each call of a response by its arguments alone.
+func (c *Composer) proposals(s core.State, parts []event.Part) []core.Proposal {
+	var ps []core.Proposal
+	for _, p := range parts {
+		if p.Kind != event.PartCall {
+			continue
+		}
+		pr := core.Proposal{CallID: p.CallID, Tool: p.Tool, Effect: event.Control, Args: json.RawMessage(p.Arguments)}
+		t, err := c.goal.Tools(s).Lookup(p.Tool)
+		if err != nil {
+			pr.Fault = asFault(err, fault.UnknownTool, fault.Model)
+			ps = append(ps, pr)
+			continue
+		}
+		pr.Effect = t.Spec().Effect
+		args, access, err := t.Describe(pr.Args)
+		if err != nil {
+			pr.Fault = asFault(err, fault.InvalidArguments, fault.Model)
+		} else {
+			pr.Args, pr.Access = args, access
+		}
+		ps = append(ps, pr)
+	}
+	return ps
+}

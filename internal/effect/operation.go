@@ -1,0 +1,137 @@
+package effect
+
+import (
+	"context"
+	"errors"
+
+	"belay/internal/core"
+	"belay/internal/core/operation"
+	"belay/internal/event"
+	"belay/internal/fault"
+	"belay/internal/sandbox"
+	"belay/internal/tool"
+)
+
+const maxPreview = 64 << 10
+
+func (g *Goal) call(s core.State, o operation.Op, attempt int) tool.Call {
+	return tool.Call{Goal: g.ID, Op: o.ID, Attempt: attempt, Args: o.Args, Intent: o.Intent, Seen: s.Files, TimeoutMS: o.DeadlineMS}
+}
+
+// prepare computes what an operation would do now.
+func (g *Goal) prepare(ctx context.Context, s core.State, e core.Prepare) (core.Body, error) {
+	b := core.Prepared{Op: e.Op.ID}
+	fail := func(err error, kind fault.Kind) (core.Body, error) {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		b.Fault = asFault(err, kind, fault.Tool)
+		return b, nil
+	}
+	o, err := g.look(ctx, s, e.From, e.Baseline)
+	if err != nil {
+		return fail(err, fault.Internal)
+	}
+	b.Observation = o
+	t, err := g.Tools(s).Lookup(e.Op.Tool)
+	if err != nil {
+		return fail(err, fault.UnknownTool)
+	}
+	p, ok := t.(tool.Preparer)
+	if !ok {
+		return b, nil
+	}
+	ready, err := p.Prepare(ctx, g.env(s, e.Op.ID), g.call(s, e.Op, e.Op.Attempt+1))
+	if err != nil {
+		return fail(err, fault.Internal)
+	}
+	b.Files, b.Key, b.Destructive = ready.Files, ready.Key, ready.Destructive
+	b.TimeoutMS = ready.Timeout.Milliseconds()
+	b.Action = core.Action{Dir: ready.Dir, Env: ready.Env, Inputs: ready.Inputs}
+	if e.Op.Effect == event.Supervised {
+		b.Action.Sandbox = g.Sandbox.Name()
+	}
+	if b.Preview, err = g.text(ctx, ready.Preview, maxPreview); err != nil {
+		return fail(err, fault.Storage)
+	}
+	return b, nil
+}
+
+// run executes one attempt.
+func (g *Goal) run(ctx context.Context, s core.State, e core.Run) (core.Body, error) {
+	t, err := g.Tools(s).Lookup(e.Op.Tool)
+	if err != nil {
+		return g.failed(e.Op, e.Attempt, asFault(err, fault.UnknownTool, fault.Model)), nil
+	}
+	r, ok := t.(tool.Runner)
+	if !ok {
+		return g.failed(e.Op, e.Attempt, fault.New(fault.Internal, fault.Runtime, e.Op.Tool+" cannot be run", "")), nil
+	}
+	outcome, result, err := r.Run(ctx, g.env(s, e.Op.ID), g.call(s, e.Op, e.Attempt))
+	switch {
+	case err == nil:
+		return core.Ended{Op: e.Op.ID, Attempt: e.Attempt, Outcome: outcome, Result: result}, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err() // what runs under a shim runs on
+	case errors.Is(err, sandbox.ErrVoid):
+		return nil, err // another holder has looked and found nothing: it is theirs
+	case errors.Is(err, sandbox.ErrGone):
+		return g.unknown(e.Op, e.Attempt, "", result, "its supervisor is gone without a result: "+err.Error()), nil
+	case e.Op.Effect.SideEffect() && e.Op.Effect != event.Supervised:
+		return g.unknown(e.Op, e.Attempt, "", result, err.Error()), nil
+	}
+	return g.failed(e.Op, e.Attempt, asFault(err, fault.Internal, fault.Tool)), nil
+}
+
+func (g *Goal) failed(o operation.Op, attempt int, f *fault.Fault) core.Body {
+	return core.Ended{Op: o.ID, Attempt: attempt, Outcome: event.Failed,
+		Result: event.Result{Fault: f, Output: event.Text{Head: f.Error()}}}
+}
+
+// unknown says that an attempt started and that nobody can tell what it did.
+func (g *Goal) unknown(o operation.Op, attempt int, recovered string, r event.Result, detail string) core.Body {
+	r.Fault = fault.New(fault.InDoubt, fault.Environment, detail, "look at its effects; settle it with belay reconcile")
+	return core.Ended{Op: o.ID, Attempt: attempt, Outcome: event.OutcomeUnknown, Result: r, Recovered: recovered}
+}
+
+// probe establishes what an attempt of an earlier holder did.
+func (g *Goal) probe(ctx context.Context, s core.State, e core.Probe) (core.Body, error) {
+	recovered := "probe"
+	if e.Op.Effect == event.Supervised {
+		recovered = "reattached"
+	}
+	t, err := g.Tools(s).Lookup(e.Op.Tool)
+	p, ok := t.(tool.Prober)
+	if err != nil || !ok {
+		return g.unknown(e.Op, e.Attempt, recovered, event.Result{}, "no tool "+e.Op.Tool+" of this version can look at it"), nil
+	}
+	f, err := p.Probe(ctx, g.env(s, e.Op.ID), g.call(s, e.Op, e.Attempt))
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	switch {
+	case err != nil:
+		return g.unknown(e.Op, e.Attempt, recovered, f.Result, "looking failed: "+err.Error()), nil
+	case f.What == tool.FoundFinished:
+		return core.Ended{Op: e.Op.ID, Attempt: e.Attempt, Outcome: f.Outcome, Result: f.Result, Recovered: recovered}, nil
+	case f.What == tool.FoundNever:
+		return core.NeverHappened{Op: e.Op.ID, Attempt: e.Attempt}, nil
+	}
+	return g.unknown(e.Op, e.Attempt, recovered, f.Result, f.Detail), nil
+}
+
+// stop asks the shim of a running command to end it. Attempts that no shim
+// holds end by themselves.
+func (g *Goal) stop(ctx context.Context, e core.Stop) error {
+	if e.Op.Effect != event.Supervised {
+		return nil
+	}
+	p, err := g.Sandbox.Attach(ctx, tool.AttemptKey(g.ID, e.Op.ID, e.Attempt))
+	if errors.Is(err, sandbox.ErrNoRecord) || errors.Is(err, sandbox.ErrGone) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return p.Stop(ctx, e.Reason)
+}

@@ -1,0 +1,111 @@
+package effect
+
+import (
+	"bytes"
+	"context"
+	"strings"
+
+	"belay/internal/core"
+	"belay/internal/event"
+	"belay/internal/fault"
+)
+
+const (
+	// maxChanges is how many changed paths an event lists; the rest is counted.
+	maxChanges = 200
+	// maxDiff is how many bytes of the diff an event holds; the whole is an
+	// artifact.
+	maxDiff = 48 << 10
+	// maxInstructions caps the repository's own words for agents.
+	maxInstructions = 32 << 10
+)
+
+// attach looks at the workspace for the first time and keeps what it found.
+func (g *Goal) attach(ctx context.Context) (core.Body, error) {
+	a, err := g.Workspace.Attach(ctx)
+	if err == nil {
+		err = g.Workspace.Keep(ctx, g.ID+"/cp0", a.Tree)
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		return core.AttachFailed{Fault: *asFault(err, fault.Internal, fault.Environment)}, nil
+	}
+	w := event.WorkspaceAttached{Root: a.Root, Git: a.Git, Head: a.Head, Branch: a.Branch, Dirty: a.Dirty, Tree: a.Tree,
+		TestCommands: a.TestCommands, Sandbox: g.Sandbox.Name() + ": " + g.Sandbox.Describe()}
+	if a.Instructions != "" {
+		w.Instructions, err = g.text(ctx, a.Instructions, maxInstructions)
+	}
+	return core.Attached{Workspace: w}, err
+}
+
+// observe looks at the workspace as it is now.
+func (g *Goal) observe(ctx context.Context, s core.State, e core.Observe) (core.Body, error) {
+	o, err := g.look(ctx, s, e.From, e.Baseline)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return core.AttachFailed{Fault: *asFault(err, fault.Internal, fault.Environment)}, nil
+	}
+	return core.Observed{Observation: o}, nil
+}
+
+// look computes the present tree and, when it is another than before, what
+// changed.
+func (g *Goal) look(ctx context.Context, s core.State, from, baseline string) (core.Observation, error) {
+	tree, err := g.Workspace.Observe(ctx)
+	if err != nil {
+		return core.Observation{}, err
+	}
+	o := core.Observation{Tree: tree, From: from}
+	if tree == from {
+		return o, nil
+	}
+	changes, err := g.Workspace.Changes(ctx, from, tree)
+	if err != nil {
+		return o, err
+	}
+	o.Changes, o.More = capChanges(changes)
+	if tree == baseline {
+		return o, nil
+	}
+	against := changes
+	if from != baseline {
+		if against, err = g.Workspace.Changes(ctx, baseline, tree); err != nil {
+			return o, err
+		}
+	}
+	o.DiffChanges, o.DiffMore = capChanges(against)
+	diff, err := g.Workspace.Diff(ctx, baseline, tree)
+	if err != nil {
+		return o, err
+	}
+	o.Diff, err = g.text(ctx, string(diff), maxDiff)
+	return o, err
+}
+
+func capChanges(cs []event.Change) ([]event.Change, int) {
+	if len(cs) <= maxChanges {
+		return cs, 0
+	}
+	return cs[:maxChanges], len(cs) - maxChanges
+}
+
+// text keeps long text whole as an artifact and its head in the event.
+func (g *Goal) text(ctx context.Context, s string, limit int) (event.Text, error) {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= limit {
+		return event.Text{Head: s}, nil
+	}
+	ref, err := g.Ledger.PutArtifact(ctx, bytes.NewReader([]byte(s)), "text/plain; charset=utf-8")
+	if err != nil {
+		return event.Text{}, err
+	}
+	head := s[:limit]
+	if i := strings.LastIndexByte(head, '\n'); i > 0 {
+		head = head[:i+1]
+	}
+	return event.Text{Head: strings.ToValidUTF8(head, ""), Whole: ref, Cut: true}, nil
+}

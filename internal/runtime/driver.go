@@ -1,0 +1,343 @@
+package runtime
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"belay/internal/core"
+	"belay/internal/effect"
+	"belay/internal/event"
+	"belay/internal/ledger"
+	"belay/internal/moment"
+	"belay/internal/transcript"
+)
+
+// ErrSteppedDown says that another worker holds the goal now.
+var ErrSteppedDown = errors.New("another worker holds the goal now")
+
+// Config is what a driver works with.
+type Config struct {
+	Ledger ledger.Ledger
+	Goal   *effect.Goal
+	// Worker names this driver; it must be new for every driver, because an
+	// attempt that a worker started is never probed by the same worker.
+	Worker string
+	// Lease is how long the ticket holds without renewal.
+	Lease time.Duration
+	// Evict names a lease owner that is known to be dead.
+	Evict string
+	// Grace is how long short operations may take to end when the driver is
+	// told to stop.
+	Grace time.Duration
+	// OnEvent, if set, sees every event after After, in order: those that stood
+	// in the ledger, those that the driver appends, and those it learns of.
+	OnEvent func(event.Event)
+	After   uint64
+}
+
+type driver struct {
+	Config
+	ticket   ledger.Ticket
+	fence    uint64 // the ticket's, raised by the driver's own events
+	store    uint64 // the row's, as far as known
+	state    core.State
+	talk     *transcript.Builder
+	composer *effect.Composer
+	flight   map[string]*flight
+	results  chan result
+	cached   uint64
+	stopping bool
+	running  sync.WaitGroup
+}
+
+// flight is one effect in flight. A done one has nothing more to report and
+// stays until it is no longer wanted, so that it is not started again.
+type flight struct {
+	effect core.Effect
+	cancel context.CancelCauseFunc
+	done   bool
+}
+
+type result struct {
+	key  string
+	body core.Body
+	err  error
+}
+
+var errUnwanted = errors.New("no longer wanted")
+
+// Drive claims the goal and advances it until nothing is left to do, the
+// context ends, or another worker takes it over. It returns nil when the goal
+// came to rest; the ledger says how.
+func Drive(ctx context.Context, c Config) error {
+	if c.Lease <= 0 {
+		c.Lease = DefaultLease
+	}
+	t, err := c.Ledger.Claim(ctx, ledger.Claim{Goal: c.Goal.ID, Owner: c.Worker, Lease: c.Lease, Evict: c.Evict})
+	if err != nil {
+		return fmt.Errorf("claim goal %s: %w", c.Goal.ID, err)
+	}
+	d := &driver{Config: c, ticket: t, fence: t.Fence, store: t.Fence, flight: map[string]*flight{}, results: make(chan result)}
+	defer d.release()
+	if d.state, err = Load(ctx, c.Ledger, c.Goal.ID); err != nil {
+		return err
+	}
+	d.cached = d.state.Head
+	if err := d.showBacklog(ctx); err != nil {
+		return err
+	}
+	d.composer = effect.NewComposer(c.Goal)
+	return d.run(ctx)
+}
+
+// run is the loop: one input after the other, until nothing is in flight.
+func (d *driver) run(ctx context.Context) error {
+	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer d.running.Wait()
+	defer cancel(errUnwanted)
+	news := d.follow(work)
+	renew := time.NewTicker(d.Lease / 3)
+	defer renew.Stop()
+	trusted := time.Now()
+	if err := d.step(work, core.Claimed{Worker: d.Worker, Takeover: d.ticket.Takeover}); err != nil {
+		return err
+	}
+	for d.busy() {
+		var err error
+		select {
+		case <-ctx.Done():
+			return d.drain(work, context.Cause(ctx))
+		case r := <-d.results:
+			err = d.landed(work, r)
+		case n := <-news:
+			err = d.learn(work, n)
+		case <-renew.C:
+			asked := time.Now()
+			if err = d.renew(work); err == nil {
+				trusted = asked
+			} else if !errors.Is(err, ledger.ErrFenced) && time.Since(trusted) < d.Lease*2/3 {
+				err = nil // the store may answer again before the lease ends
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return d.step(work, core.Released{Detail: "nothing left to do"})
+}
+
+// showBacklog tells OnEvent what stood in the ledger before the driver came.
+func (d *driver) showBacklog(ctx context.Context) error {
+	if d.OnEvent == nil || d.After >= d.state.Head {
+		return nil
+	}
+	es, err := d.Ledger.Read(ctx, d.Goal.ID, d.After, int(d.state.Head-d.After))
+	for _, e := range es {
+		d.OnEvent(e)
+	}
+	return err
+}
+
+func (d *driver) busy() bool {
+	for _, f := range d.flight {
+		if !f.done {
+			return true
+		}
+	}
+	return false
+}
+
+// landed feeds a result back.
+func (d *driver) landed(ctx context.Context, r result) error {
+	f := d.flight[r.key]
+	if f == nil {
+		return nil // it was cancelled meanwhile
+	}
+	if r.err != nil {
+		return fmt.Errorf("effect %s of goal %s: %w", r.key, d.Goal.ID, r.err)
+	}
+	if r.body == nil {
+		f.done = true
+		return nil
+	}
+	delete(d.flight, r.key)
+	return d.step(ctx, r.body)
+}
+
+// learn folds events that other processes appended and looks at what follows.
+func (d *driver) learn(ctx context.Context, e event.Event) error {
+	if e.Seq <= d.state.Head {
+		return nil
+	}
+	if err := d.catchUp(ctx); err != nil {
+		return err
+	}
+	return d.step(ctx, core.Poke{})
+}
+
+// step steps, appends and then lets the effects be what they should be. An
+// append error other than "conflict" and "fenced" stops the driver before
+// anything else is done.
+func (d *driver) step(ctx context.Context, b core.Body) error {
+	for {
+		in := core.Input{Now: moment.Of(time.Now()), By: event.Worker(d.Worker), Fence: d.fence, StoreFence: d.store, Body: b}
+		if _, err := rand.Read(in.Seed[:]); err != nil {
+			return fmt.Errorf("draw a seed: %w", err)
+		}
+		holder := d.fence >= max(d.state.Fence, d.store)
+		r, err := core.Step(d.state, in)
+		if err != nil {
+			return fmt.Errorf("goal %s: %w", d.Goal.ID, err)
+		}
+		if len(r.Events) == 0 {
+			d.want(ctx, r.Effects)
+			return nil
+		}
+		es, err := d.Ledger.Append(ctx, ledger.Append{Goal: d.Goal.ID, Head: d.state.Head, Fence: max(d.fence, d.state.Fence, d.store),
+			Events: r.Events, Row: core.Row(r.State), Durable: r.Durable})
+		switch {
+		case errors.Is(err, ledger.ErrConflict), errors.Is(err, ledger.ErrFenced):
+			if err := d.reload(ctx); err != nil {
+				return err
+			}
+			if _, claim := b.(core.Claimed); claim && d.fence < d.store {
+				return ErrSteppedDown
+			}
+			continue
+		case err != nil:
+			return fmt.Errorf("goal %s stops: the ledger did not take %d events after %d: %w", d.Goal.ID, len(r.Events), d.state.Head, err)
+		}
+		d.fold(es)
+		if holder {
+			d.fence = d.state.Fence
+		}
+		d.store = max(d.store, d.state.Fence)
+		d.ticket.Fence = d.store
+		d.cache(ctx)
+		d.want(ctx, r.Effects)
+		return nil
+	}
+}
+
+// reload reads what came in between, and the fence of the row.
+func (d *driver) reload(ctx context.Context) error {
+	row, err := d.Ledger.Goal(ctx, d.Goal.ID)
+	if err != nil {
+		return err
+	}
+	d.store = max(d.store, row.Fence)
+	return d.catchUp(ctx)
+}
+
+func (d *driver) catchUp(ctx context.Context) error {
+	es, err := d.Ledger.Read(ctx, d.Goal.ID, d.state.Head, 0)
+	if err != nil {
+		return err
+	}
+	d.fold(es)
+	return nil
+}
+
+func (d *driver) fold(es []event.Event) {
+	d.state = core.Fold(d.state, es)
+	for _, e := range es {
+		if d.talk != nil {
+			d.talk.Add(e)
+		}
+		if d.OnEvent != nil {
+			d.OnEvent(e)
+		}
+	}
+}
+
+// want makes the effects in flight those that are wanted.
+func (d *driver) want(ctx context.Context, es []core.Effect) {
+	wanted := make(map[string]bool, len(es))
+	for _, e := range es {
+		wanted[e.Key()] = true
+	}
+	for k, f := range d.flight {
+		if !wanted[k] {
+			f.cancel(errUnwanted)
+			delete(d.flight, k)
+		}
+	}
+	if d.stopping {
+		return
+	}
+	for _, e := range es {
+		if d.flight[e.Key()] == nil {
+			d.launch(ctx, e)
+		}
+	}
+}
+
+// launch starts an effect on its own goroutine. What it reads of the driver is
+// taken here, before.
+func (d *driver) launch(ctx context.Context, e core.Effect) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	d.flight[e.Key()] = &flight{effect: e, cancel: cancel}
+	do, err := d.executor(ctx, e)
+	d.running.Go(func() {
+		var b core.Body
+		if err == nil {
+			b, err = do(ctx)
+		}
+		if ctx.Err() != nil && b == nil {
+			return // cancelled: whoever cancelled it does not wait for it
+		}
+		select {
+		case d.results <- result{key: e.Key(), body: b, err: err}:
+		case <-ctx.Done():
+		}
+	})
+}
+
+func (d *driver) executor(ctx context.Context, e core.Effect) (func(context.Context) (core.Body, error), error) {
+	state := d.state
+	switch e := e.(type) {
+	case core.Compose:
+		if err := d.conversation(ctx); err != nil {
+			return nil, err
+		}
+		conv := effect.Conversation{State: state, Messages: d.talk.Messages(e.Taken)}
+		return func(ctx context.Context) (core.Body, error) { return d.composer.Compose(ctx, e, conv) }, nil
+	case core.Ask:
+		return func(ctx context.Context) (core.Body, error) { return d.composer.Ask(ctx, state, e) }, nil
+	}
+	return func(ctx context.Context) (core.Body, error) { return d.Goal.Do(ctx, state, e) }, nil
+}
+
+// conversation builds the transcript on first use: the goal, and what came
+// since the last compaction.
+func (d *driver) conversation(ctx context.Context) error {
+	if d.talk != nil {
+		return nil
+	}
+	talk := transcript.Rebuild(nil)
+	after := d.state.Compacted
+	if after > 0 {
+		first, err := d.Ledger.Read(ctx, d.Goal.ID, 0, 1)
+		if err != nil {
+			return err
+		}
+		for _, e := range first {
+			talk.Add(e)
+		}
+	}
+	es, err := d.Ledger.Read(ctx, d.Goal.ID, after, 0)
+	if err != nil {
+		return err
+	}
+	for _, e := range es {
+		if e.Seq <= d.state.Head {
+			talk.Add(e)
+		}
+	}
+	d.talk = talk
+	return nil
+}

@@ -1,0 +1,176 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"belay/internal/core"
+	"belay/internal/core/lifecycle"
+	"belay/internal/effect"
+	"belay/internal/event"
+	"belay/internal/ledger"
+	"belay/internal/runtime"
+)
+
+// AttendOptions shape a worker that is bound to one goal.
+type AttendOptions struct {
+	// OnEvent sees every event after After, in order and once, the worker's own
+	// and others'.
+	OnEvent func(event.Event)
+	After   uint64
+	Live    effect.Live
+	// Ask, if set, keeps the worker with a goal that waits for a person: it is
+	// called when the goal has come to rest, with a context that ends as soon
+	// as the goal can go on, whoever answered. Without it Attend returns.
+	Ask func(ctx context.Context, s core.Snapshot) error
+}
+
+// Attend advances one goal until it comes to rest: it has ended, is paused, or
+// waits for a person. With Stay it goes on when the person has answered.
+func (s *Service) Attend(ctx context.Context, goal string, o AttendOptions) (core.Snapshot, error) {
+	show := o.OnEvent
+	o.OnEvent = func(e event.Event) {
+		if e.Seq > o.After {
+			o.After = e.Seq
+			if show != nil {
+				show(e)
+			}
+		}
+	}
+	for {
+		if err := s.drive(ctx, goal, &o); err != nil {
+			return core.Snapshot{}, err
+		}
+		snap, err := s.Snapshot(ctx, goal)
+		if err != nil {
+			return snap, err
+		}
+		row, err := s.Ledger.Goal(ctx, goal)
+		if err != nil {
+			return snap, err
+		}
+		if row.Runnable {
+			continue
+		}
+		if o.Ask == nil || snap.Status.Final() || snap.Status == lifecycle.Paused {
+			return snap, nil
+		}
+		if err := s.ask(ctx, goal, snap, &o); err != nil {
+			return snap, err
+		}
+	}
+}
+
+// ErrNobody is what Ask returns when the person leaves: Attend then returns
+// with the goal as it is.
+var ErrNobody = errors.New("nobody answers")
+
+// ask lets the person be asked until the goal can go on.
+func (s *Service) ask(ctx context.Context, goal string, snap core.Snapshot, o *AttendOptions) error {
+	asking, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	left := make(chan error, 1)
+	go func() {
+		err := o.Ask(asking, snap)
+		left <- err
+		if err != nil {
+			cancel(err)
+		}
+	}()
+	err := s.news(asking, goal, snap.Head, o)
+	cancel(nil)
+	asked := <-left
+	if asked != nil && asking.Err() != nil && !errors.Is(asked, context.Canceled) {
+		return asked
+	}
+	return err
+}
+
+// news waits for events after a seq that make the goal runnable or final.
+func (s *Service) news(ctx context.Context, goal string, after uint64, o *AttendOptions) error {
+	for it, err := range s.Ledger.Follow(ctx, goal, after) {
+		if err != nil {
+			return err
+		}
+		if it.CaughtUp {
+			continue
+		}
+		o.OnEvent(it.Event)
+		st, err := s.state(ctx, goal)
+		if err != nil {
+			return err
+		}
+		if st.Status.Final() || st.Status == lifecycle.Paused || core.Row(st).Runnable {
+			return nil
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// drive opens the goal's ports and drives it once.
+func (s *Service) drive(ctx context.Context, goal string, o *AttendOptions) error {
+	st, err := s.state(ctx, goal)
+	if err != nil {
+		return err
+	}
+	if st.Refuse != "" {
+		return fmt.Errorf("goal %s: %w: %s", goal, core.ErrRefused, st.Refuse)
+	}
+	if st.Status.Final() && !core.Row(st).Runnable {
+		return nil
+	}
+	row, err := s.Ledger.Goal(ctx, goal)
+	if err != nil {
+		return err
+	}
+	ports, err := s.ports(ctx, st)
+	if err != nil {
+		return err
+	}
+	defer ports.Workspace.Close()
+	ports.Live = o.Live
+	c := runtime.Config{Ledger: s.Ledger, Goal: ports, Worker: s.Worker(), Lease: s.Lease, OnEvent: o.OnEvent, After: o.After}
+	if row.LeaseOwner != "" && s.Dead != nil && s.Dead(row.LeaseOwner) {
+		c.Evict = row.LeaseOwner
+	}
+	err = runtime.Drive(ctx, c)
+	if errors.Is(err, ledger.ErrHeld) {
+		return fmt.Errorf("%w: %w", ErrBusy, err)
+	}
+	return err
+}
+
+func (s *Service) ports(ctx context.Context, st core.State) (*effect.Goal, error) {
+	box, err := s.OpenSandbox()
+	if err != nil {
+		return nil, err
+	}
+	m, err := s.OpenModel(ctx, st.Settings.Model)
+	if err != nil {
+		return nil, err
+	}
+	ws, err := s.OpenWorkspace(ctx, st.Repo, st.Goal)
+	if err != nil {
+		return nil, err
+	}
+	if err := ws.Clean(ctx); err != nil {
+		ws.Close()
+		return nil, err
+	}
+	return &effect.Goal{ID: st.Goal, Ledger: s.Ledger, Workspace: ws, Sandbox: box, Model: m, NewTools: s.NewTools,
+		BaseEnv: s.BaseEnv, Protected: s.Protected}, nil
+}
+
+// Held reports whether a live worker holds the goal.
+func (s *Service) Held(ctx context.Context, goal string) (bool, error) {
+	row, err := s.Ledger.Goal(ctx, goal)
+	if err != nil {
+		return false, err
+	}
+	if row.LeaseOwner == "" || s.Dead != nil && s.Dead(row.LeaseOwner) {
+		return false, nil
+	}
+	now, err := s.Ledger.Now(ctx)
+	return row.LeaseUntil > now, err
+}

@@ -1,0 +1,140 @@
+package service
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"belay/internal/core"
+	"belay/internal/event"
+	"belay/internal/ledger"
+	"belay/internal/moment"
+)
+
+// StartRequest begins a goal.
+type StartRequest struct {
+	Spec     event.GoalSpec
+	Settings event.Settings
+	Repo     string
+}
+
+// Started is a new goal.
+type Started struct {
+	Goal string
+	// Warnings are rules of the repository that were dropped because they
+	// would have widened permission.
+	Warnings []string
+}
+
+// Start records a new goal. Nothing runs yet. A cost limit needs a model whose
+// price is known: a limit that cannot be kept is refused here.
+func (s *Service) Start(ctx context.Context, r StartRequest) (Started, error) {
+	repo, err := filepath.Abs(r.Repo)
+	if err == nil {
+		repo, err = filepath.EvalSymlinks(repo)
+	}
+	if err != nil {
+		return Started{}, fmt.Errorf("%w: the repository cannot be found: %w", ErrUsage, err)
+	}
+	m, err := s.OpenModel(ctx, r.Settings.Model)
+	if err != nil {
+		return Started{}, fmt.Errorf("%w: %w", ErrUsage, err)
+	}
+	if r.Spec.Limits.CostMicros > 0 && m.Info().Price == nil {
+		return Started{}, fmt.Errorf("%w: the price of %s is not known, so a cost limit cannot be kept; limit tokens instead", ErrUsage, r.Settings.Model)
+	}
+	out := Started{}
+	if s.Rules != nil {
+		rules, warnings, err := s.Rules(repo)
+		if err != nil {
+			return Started{}, fmt.Errorf("%w: %w", ErrUsage, err)
+		}
+		r.Settings.Rules, out.Warnings = rules, warnings
+	}
+	now := time.Now()
+	if out.Goal, err = NewGoalID(now); err != nil {
+		return Started{}, err
+	}
+	in := core.Input{Now: moment.Of(now), By: event.ActorUser,
+		Body: core.Start{Goal: out.Goal, Spec: r.Spec, Settings: r.Settings, Repo: repo}}
+	if _, err := rand.Read(in.Seed[:]); err != nil {
+		return Started{}, err
+	}
+	ready, err := core.Step(core.State{}, in)
+	if err != nil {
+		return Started{}, fmt.Errorf("%w: %w", ErrUsage, err)
+	}
+	_, err = s.Ledger.Append(ctx, ledger.Append{Goal: out.Goal, Events: ready.Events, Row: core.Row(ready.State), Durable: true})
+	if err != nil {
+		return Started{}, fmt.Errorf("the ledger did not take the goal: %w", err)
+	}
+	return out, nil
+}
+
+// Say sends a message of the user.
+func (s *Service) Say(ctx context.Context, goal, text string, mode event.MessageMode) error {
+	_, err := s.do(ctx, goal, core.Say{Mode: mode, Text: text})
+	return err
+}
+
+// Approve answers with yes; the zero Answer names the only open question.
+func (s *Service) Approve(ctx context.Context, goal string, a Answer) error {
+	_, err := s.do(ctx, goal, core.Approve{Op: a.Op, Intent: a.Intent, Criterion: a.Criterion})
+	return err
+}
+
+// Deny answers with no.
+func (s *Service) Deny(ctx context.Context, goal string, a Answer) error {
+	_, err := s.do(ctx, goal, core.Deny{Op: a.Op, Intent: a.Intent, Criterion: a.Criterion, Reason: a.Reason})
+	return err
+}
+
+// Answer names what is answered. Intent, when set, must still be the one that
+// was shown.
+type Answer struct {
+	Op, Intent, Criterion, Reason string
+}
+
+// Pause stops a goal until it is resumed.
+func (s *Service) Pause(ctx context.Context, goal, detail string) error {
+	_, err := s.do(ctx, goal, core.Pause{Detail: detail})
+	return err
+}
+
+// Resume makes a paused goal active.
+func (s *Service) Resume(ctx context.Context, goal string) error {
+	_, err := s.do(ctx, goal, core.Resume{})
+	return err
+}
+
+// Cancel ends a goal. What runs is stopped by its worker, or by Attend.
+func (s *Service) Cancel(ctx context.Context, goal, reason string) error {
+	_, err := s.do(ctx, goal, core.Cancel{Reason: reason})
+	return err
+}
+
+// Revise replaces what the goal asks for.
+func (s *Service) Revise(ctx context.Context, goal string, spec event.GoalSpec) error {
+	_, err := s.do(ctx, goal, core.Revise{Spec: spec})
+	return err
+}
+
+// ExtendBudget replaces the limits.
+func (s *Service) ExtendBudget(ctx context.Context, goal string, l event.Limits) error {
+	_, err := s.do(ctx, goal, core.ExtendBudget{Limits: l})
+	return err
+}
+
+// Reconcile settles an unknown outcome.
+func (s *Service) Reconcile(ctx context.Context, goal string, r core.Reconcile) error {
+	_, err := s.do(ctx, goal, r)
+	return err
+}
+
+// Spec returns what the goal asks for now, to be revised.
+func (s *Service) Spec(ctx context.Context, goal string) (event.GoalSpec, error) {
+	st, err := s.state(ctx, goal)
+	return st.Spec, err
+}

@@ -1,0 +1,296 @@
+// Package service holds the use cases of belay and is the only door for every
+// face: commands in, snapshots and event streams out. The command line, the
+// API and the terminal send the same commands and see the same snapshot.
+//
+// It must not know how anything is shown, and decides nothing about a goal:
+// it loads, lets the core decide, and appends.
+package service
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+	"sync"
+	"time"
+
+	"belay/internal/core"
+	"belay/internal/effect"
+	"belay/internal/event"
+	"belay/internal/ledger"
+	"belay/internal/model"
+	"belay/internal/moment"
+	"belay/internal/runtime"
+	"belay/internal/sandbox"
+	"belay/internal/workspace"
+)
+
+// Config wires the ports. Functions are called when they are first needed, so
+// that a command that only reads opens nothing else.
+type Config struct {
+	Ledger ledger.Ledger
+	// OpenWorkspace opens and locks a directory for a goal.
+	OpenWorkspace func(ctx context.Context, root, goal string) (workspace.Workspace, error)
+	// OpenSandbox returns the backend that commands run in.
+	OpenSandbox func() (sandbox.Sandbox, error)
+	// OpenModel resolves "provider:name".
+	OpenModel func(ctx context.Context, spec string) (model.Model, error)
+	// NewTools makes the tools of a goal.
+	NewTools func(roots []string, test string) effect.Tools
+	// BaseEnv is the environment of commands.
+	BaseEnv []string
+	// Protected are absolute paths that commands may not write: belay's state
+	// and configuration.
+	Protected []string
+	// Rules are the user's policy rules, read anew for each new goal.
+	Rules func(repo string) (rules []event.Rule, warnings []string, err error)
+	// Worker makes a new worker name; Dead reports whether the process behind a
+	// worker name is known to be gone.
+	Worker func() string
+	Dead   func(worker string) bool
+	// Lease is the length of a ticket's lease; 0 means the default.
+	Lease time.Duration
+}
+
+// Service is the door.
+type Service struct {
+	Config
+	mu sync.Mutex
+	// seen are the last states by goal, so that commands fold only what is new.
+	seen map[string]core.State
+}
+
+// New makes a service.
+func New(c Config) *Service { return &Service{Config: c, seen: map[string]core.State{}} }
+
+// Errors that faces tell apart.
+var (
+	// ErrNotFound: no goal has that id or prefix.
+	ErrNotFound = errors.New("no such goal")
+	// ErrAmbiguous: the prefix fits more than one goal.
+	ErrAmbiguous = errors.New("the prefix fits more than one goal")
+	// ErrUsage: the request itself is wrong.
+	ErrUsage = errors.New("usage")
+	// ErrBusy: a live worker holds the goal.
+	ErrBusy = errors.New("a running worker holds the goal")
+)
+
+// Resolve turns an unambiguous prefix of a goal id into the id.
+func (s *Service) Resolve(ctx context.Context, prefix string) (string, error) {
+	if prefix == "" {
+		return "", fmt.Errorf("%w: name a goal (belay goals lists them)", ErrUsage)
+	}
+	rows, err := s.Ledger.Goals(ctx, ledger.Filter{Prefix: prefix, Limit: 3})
+	if err != nil {
+		return "", err
+	}
+	if len(rows) == 0 {
+		if id, err := s.recoverRow(ctx, prefix); err == nil {
+			return id, nil
+		}
+		return "", fmt.Errorf("%w: %q (belay goals lists them)", ErrNotFound, prefix)
+	}
+	for _, r := range rows {
+		if r.Goal == prefix {
+			return r.Goal, nil
+		}
+	}
+	if len(rows) > 1 {
+		return "", fmt.Errorf("%w: %q fits %s, %s and perhaps more", ErrAmbiguous, prefix, rows[0].Goal, rows[1].Goal)
+	}
+	return rows[0].Goal, nil
+}
+
+// recoverRow rebuilds the row of a goal whose stream is there: lists are
+// projections, and losing one costs a rebuild.
+func (s *Service) recoverRow(ctx context.Context, prefix string) (string, error) {
+	if err := s.RebuildRows(ctx); err != nil {
+		return "", err
+	}
+	rows, err := s.Ledger.Goals(ctx, ledger.Filter{Prefix: prefix, Limit: 2})
+	if err != nil || len(rows) != 1 {
+		return "", ErrNotFound
+	}
+	return rows[0].Goal, nil
+}
+
+// RebuildRows recreates the row of every stream that has none.
+func (s *Service) RebuildRows(ctx context.Context) error {
+	ids, err := s.Ledger.Streams(ctx)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if _, err := s.Ledger.Goal(ctx, id); !errors.Is(err, ledger.ErrNotFound) {
+			continue
+		}
+		st, err := runtime.Load(ctx, s.Ledger, id)
+		if err != nil {
+			return fmt.Errorf("rebuild goal %s: %w", id, err)
+		}
+		if err := s.Ledger.Rebuild(ctx, core.Row(st)); err != nil {
+			return fmt.Errorf("rebuild goal %s: %w", id, err)
+		}
+	}
+	return nil
+}
+
+// NewGoalID is a goal id: short enough to type a prefix of, ordered by time.
+func NewGoalID(now time.Time) (string, error) {
+	var b [5]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return "", fmt.Errorf("draw a goal id: %w", err)
+	}
+	// The random part comes first, so that two letters tell goals apart.
+	return hex.EncodeToString(b[:]) + fmt.Sprintf("%06x", now.Unix()/60&0xffffff), nil
+}
+
+// state loads a goal's state as it is now.
+func (s *Service) state(ctx context.Context, goal string) (core.State, error) {
+	s.mu.Lock()
+	st, ok := s.seen[goal]
+	s.mu.Unlock()
+	var err error
+	if !ok {
+		st, err = runtime.Load(ctx, s.Ledger, goal)
+		if errors.Is(err, ledger.ErrNotFound) {
+			return st, fmt.Errorf("%w: %s", ErrNotFound, goal)
+		}
+	} else {
+		var es []event.Event
+		if es, err = s.Ledger.Read(ctx, goal, st.Head, 0); err == nil {
+			st = core.Fold(st, es)
+		}
+	}
+	if err != nil {
+		return st, err
+	}
+	s.mu.Lock()
+	s.seen[goal] = st
+	s.mu.Unlock()
+	return st, nil
+}
+
+// retries bounds how often a person's command is stepped again because a
+// worker appended at the same moment. Each round reads what came in between,
+// so it ends unless the goal is written to without pause.
+const retries = 200
+
+// do sends one input of a person to a goal.
+func (s *Service) do(ctx context.Context, goal string, b core.Body) (core.State, error) {
+	for range retries {
+		st, err := s.state(ctx, goal)
+		if err != nil {
+			return st, err
+		}
+		row, err := s.Ledger.Goal(ctx, goal)
+		if err != nil {
+			return st, err
+		}
+		in := core.Input{Now: moment.Of(time.Now()), By: event.ActorUser, StoreFence: row.Fence, Body: b}
+		if _, err := rand.Read(in.Seed[:]); err != nil {
+			return st, err
+		}
+		r, err := core.Step(st, in)
+		if err != nil {
+			return st, fmt.Errorf("goal %s: %w", goal, err)
+		}
+		_, err = s.Ledger.Append(ctx, ledger.Append{Goal: goal, Head: st.Head, Fence: row.Fence, Events: r.Events,
+			Row: core.Row(r.State), Durable: true})
+		if errors.Is(err, ledger.ErrConflict) || errors.Is(err, ledger.ErrFenced) {
+			continue
+		}
+		if err != nil {
+			return st, fmt.Errorf("goal %s: the ledger did not take the command: %w", goal, err)
+		}
+		return s.state(ctx, goal)
+	}
+	return core.State{}, fmt.Errorf("goal %s is written to without pause; try again", goal)
+}
+
+// Snapshot is where a goal stands.
+func (s *Service) Snapshot(ctx context.Context, goal string) (core.Snapshot, error) {
+	st, err := s.state(ctx, goal)
+	if err != nil {
+		return core.Snapshot{}, err
+	}
+	const recent = 60
+	after := uint64(0)
+	if st.Head > recent {
+		after = st.Head - recent
+	}
+	es, err := s.Ledger.Read(ctx, goal, after, recent)
+	if err != nil {
+		return core.Snapshot{}, err
+	}
+	return core.View(st, core.Timeline(es)), nil
+}
+
+// Timeline is the goal as a person reads it back.
+func (s *Service) Timeline(ctx context.Context, goal string) ([]core.Entry, error) {
+	es, err := s.Ledger.Read(ctx, goal, 0, 0)
+	return core.Timeline(es), err
+}
+
+// Events returns raw events after a seq.
+func (s *Service) Events(ctx context.Context, goal string, after uint64) ([]event.Event, error) {
+	return s.Ledger.Read(ctx, goal, after, 0)
+}
+
+// Follow yields events as they come.
+func (s *Service) Follow(ctx context.Context, goal string, after uint64) iter.Seq2[ledger.Item, error] {
+	return s.Ledger.Follow(ctx, goal, after)
+}
+
+// Goals lists goals, newest first.
+func (s *Service) Goals(ctx context.Context, f ledger.Filter) ([]ledger.Row, error) {
+	rows, err := s.Ledger.Goals(ctx, f)
+	if err != nil || len(rows) > 0 {
+		return rows, err
+	}
+	if err := s.RebuildRows(ctx); err != nil {
+		return nil, err
+	}
+	return s.Ledger.Goals(ctx, f)
+}
+
+// Audit re-computes a goal's hash chain.
+func (s *Service) Audit(ctx context.Context, goal string) (ledger.Audit, error) {
+	return s.Ledger.Audit(ctx, goal)
+}
+
+// Artifact opens an artifact by address.
+func (s *Service) Artifact(ctx context.Context, sha string) (io.ReadCloser, error) {
+	return s.Ledger.OpenArtifact(ctx, sha)
+}
+
+// Diff is the whole diff of a goal's workspace against its start, as it was
+// last observed.
+func (s *Service) Diff(ctx context.Context, goal string) (string, error) {
+	st, err := s.state(ctx, goal)
+	if err != nil {
+		return "", err
+	}
+	return s.Whole(ctx, st.Diff.Diff)
+}
+
+// Whole returns a text in full.
+func (s *Service) Whole(ctx context.Context, t event.Text) (string, error) {
+	if t.Whole.IsZero() {
+		return t.Head, nil
+	}
+	r, err := s.Ledger.OpenArtifact(ctx, t.Whole.SHA256)
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
+	var b strings.Builder
+	if _, err := io.Copy(&b, r); err != nil {
+		return "", err
+	}
+	return b.String(), nil
+}
