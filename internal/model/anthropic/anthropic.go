@@ -186,6 +186,7 @@ func (m *Model) Send(ctx context.Context, r model.Request, onDelta func(model.De
 		// What was said before the end is no response, but what it cost is known.
 		return model.Response{Model: c.model, Usage: c.usage.port(), UsageKnown: c.usageKnown}, err
 	}
+	reply.Done()
 	return c.response(r.ID)
 }
 

@@ -39,7 +39,7 @@ func (m *Model) build(r model.Request, count bool) ([]byte, int, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	w := &builder{b: append(make([]byte, 0, 8192), `{"model":`...), first: true}
+	w := &builder{b: append(make([]byte, 0, wire.SizeHint(r)), `{"model":`...), first: true}
 	w.b = wire.AppendString(w.b, m.cfg.Name)
 	if !count {
 		w.b = append(w.b, `,"stream":true`...)

@@ -346,7 +346,7 @@ func TestConnectionsAreReusedAndTheProxyIsUsed(t *testing.T) {
 	p := modeltest.New(always(modeltest.Answer{Response: sample()}))
 	t.Cleanup(p.Close)
 	var conns, proxied atomic.Int32
-	proxy := httptest.NewUnstartedServer(&httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
+	proxy := httptest.NewUnstartedServer(&httputil.ReverseProxy{FlushInterval: -1, Transport: &http.Transport{}, Rewrite: func(r *httputil.ProxyRequest) {
 		proxied.Add(1)
 		r.Out.URL.Scheme, r.Out.URL.Host = r.In.URL.Scheme, r.In.URL.Host
 	}})
@@ -370,6 +370,21 @@ func TestConnectionsAreReusedAndTheProxyIsUsed(t *testing.T) {
 	}
 	if proxied.Load() != 5 || conns.Load() != 1 {
 		t.Errorf("%d requests over the proxy on %d connections", proxied.Load(), conns.Load())
+	}
+}
+
+func TestAServerThatKeepsTheStreamOpenAfterItsEndMarkIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = w.Write([]byte("data: {\"choices\":[{\"delta\":{\"content\":\"hi\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"))
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(s.Close)
+	resp, err := connect(t, openai.Config{BaseURL: s.URL}).Send(context.Background(), ask(), nil)
+	if err != nil || resp.Parts[0].Text != "hi" {
+		t.Errorf("%+v %v", resp, err)
 	}
 }
 

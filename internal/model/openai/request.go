@@ -32,7 +32,7 @@ func (m *Model) Body(r model.Request) ([]byte, int, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	b := append(make([]byte, 0, 4096+sizeHint(r)), `{"model":`...)
+	b := append(make([]byte, 0, wire.SizeHint(r)), `{"model":`...)
 	b = wire.AppendString(b, m.cfg.Name)
 	b = append(b, `,"stream":true`...)
 	if !m.cfg.NoStreamUsage {
@@ -55,20 +55,6 @@ func (m *Model) Body(r model.Request) ([]byte, int, error) {
 		b = strconv.AppendInt(append(b, `":`...), r.MaxOutput, 10)
 	}
 	return append(b, '}'), stable, nil
-}
-
-func sizeHint(r model.Request) int {
-	n := len(r.System) + len(r.State)
-	for _, m := range r.Messages {
-		n += len(m.Text) + 64
-		for _, p := range m.Parts {
-			n += len(p.Text) + len(p.Arguments) + len(p.Data) + 64
-		}
-		for _, t := range m.Results {
-			n += len(t.Text) + 64
-		}
-	}
-	return n + n/8
 }
 
 func appendTools(b []byte, tools []model.Tool) ([]byte, error) {

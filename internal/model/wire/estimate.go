@@ -93,3 +93,22 @@ func Tokens(s string) int64 {
 }
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+
+// SizeHint is about how many bytes a request takes on a wire, so that its
+// buffer need not grow.
+func SizeHint(r model.Request) int {
+	n := 4096 + len(r.System) + len(r.State)
+	for _, t := range r.Tools {
+		n += len(t.Description) + len(t.Schema) + 128
+	}
+	for _, m := range r.Messages {
+		n += len(m.Text) + 64
+		for _, p := range m.Parts {
+			n += len(p.Text) + len(p.Arguments) + len(p.Data) + 64
+		}
+		for _, t := range m.Results {
+			n += len(t.Text) + 96
+		}
+	}
+	return n + n/8
+}

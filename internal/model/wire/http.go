@@ -89,10 +89,25 @@ type Reply struct {
 	// Stream says that the body is a stream of server-sent events.
 	Stream bool
 	close  func()
+	drain  func()
 }
 
-// Close ends the exchange.
+// Close ends the exchange. A connection whose reply was not read to its end
+// is not used again.
 func (r *Reply) Close() { r.close() }
+
+// drainTime and drainBytes bound what Done waits for.
+const (
+	drainTime  = 20 * time.Millisecond
+	drainBytes = 16 << 10
+)
+
+// Done reads the little that may follow the end mark of a protocol, so that
+// the connection can be used again, and ends the exchange.
+func (r *Reply) Done() {
+	r.drain()
+	r.close()
+}
 
 var errSilent = errors.New("silent for too long")
 
@@ -136,7 +151,12 @@ func (t Target) Post(ctx context.Context, path string, header http.Header, body 
 		return nil, t.Malformed("the server answered with a web page: %.200s", plainText(string(head)))
 	}
 	guarded := &guardedBody{target: t, ctx: ctx, body: resp.Body, guard: guard, left: maxReply}
-	return &Reply{Header: resp.Header, Body: guarded, close: closeAll,
+	drain := func() {
+		guard.stop()
+		guard.start(drainTime)
+		_, _ = io.CopyN(io.Discard, resp.Body, drainBytes)
+	}
+	return &Reply{Header: resp.Header, Body: guarded, close: closeAll, drain: drain,
 		Stream: strings.Contains(media, "event-stream")}, nil
 }
 

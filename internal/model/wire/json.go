@@ -14,22 +14,13 @@ const hexDigits = "0123456789abcdef"
 // Appending a and then b gives the same bytes as appending a+b when both are
 // valid UTF-8, which is what lets a later request extend an earlier one.
 func AppendText(dst []byte, s string) []byte {
+	if !utf8.ValidString(s) {
+		s = replaceInvalid(s)
+	}
 	from := 0
-	for i := 0; i < len(s); {
+	for i := 0; i < len(s); i++ {
 		c := s[i]
-		if c >= 0x20 && c != '"' && c != '\\' && c < utf8.RuneSelf {
-			i++
-			continue
-		}
-		if c >= utf8.RuneSelf {
-			r, size := utf8.DecodeRuneInString(s[i:])
-			if r != utf8.RuneError || size > 1 {
-				i += size
-				continue
-			}
-			dst = append(append(dst, s[from:i]...), "\ufffd"...)
-			i++
-			from = i
+		if !escaped[c] {
 			continue
 		}
 		dst = append(dst, s[from:i]...)
@@ -45,11 +36,23 @@ func AppendText(dst []byte, s string) []byte {
 		default:
 			dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
 		}
-		i++
-		from = i
+		from = i + 1
 	}
 	return append(dst, s[from:]...)
 }
+
+// escaped are the bytes that JSON does not allow in a string as they are.
+var escaped = func() (t [256]bool) {
+	for c := range 0x20 {
+		t[c] = true
+	}
+	t['"'], t['\\'] = true, true
+	return t
+}()
+
+// replaceInvalid puts U+FFFD for each invalid byte, as encoding/json does, so
+// that a text has the same bytes before and after a trip through the ledger.
+func replaceInvalid(s string) string { return string([]rune(s)) }
 
 // AppendString appends s as a JSON string.
 func AppendString(dst []byte, s string) []byte {
