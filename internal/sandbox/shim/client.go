@@ -109,6 +109,8 @@ func (s *Sandbox) Start(ctx context.Context, c sandbox.Command) (sandbox.Process
 		case err != nil:
 			return nil, err
 		case st == absent:
+		case st == void:
+			return nil, fmt.Errorf("shim: start %s: %w; nothing has run", c.Key, sandbox.ErrVoid)
 		case st == never:
 			// Whether it still was in that state does not matter: look again.
 			if _, err := s.discard(c.Key, never); err != nil {
@@ -254,22 +256,52 @@ func lastWords(r record) string {
 
 // Attach finds a command that an earlier worker started; see sandbox.Sandbox.
 // When the shim is gone without a result it first ends what is left of the
-// command.
+// command. When nothing has run under the key, it puts a void record there
+// before it says so.
 func (s *Sandbox) Attach(_ context.Context, key string) (sandbox.Process, error) {
 	if err := validKey(key); err != nil {
 		return nil, err
 	}
-	st, err := s.look(key)
-	if err != nil {
-		return nil, err
+	for range 10 {
+		st, err := s.look(key)
+		if err != nil {
+			return nil, err
+		}
+		switch st {
+		case void:
+			return nil, fmt.Errorf("shim: attempt %s: %w", key, sandbox.ErrNoRecord)
+		case gone:
+			return nil, s.endGone(key)
+		case running, done:
+			return &process{sandbox: s, key: key, record: s.record(key)}, nil
+		case never:
+			if _, err := s.discard(key, never); err != nil {
+				return nil, err
+			}
+		}
+		// A starter that is quicker than this wins, and the next look finds it.
+		if err := s.publishVoid(key); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
 	}
-	switch st {
-	case absent, never:
-		return nil, fmt.Errorf("shim: attempt %s: %w", key, sandbox.ErrNoRecord)
-	case gone:
-		return nil, s.endGone(key)
+	return nil, fmt.Errorf("shim: attach to %s: starters of this attempt keep coming and failing; try again", key)
+}
+
+// publishVoid takes the key for good, by the same rename as a start. It need
+// not survive a power loss: the starter that it holds off would not either.
+func (s *Sandbox) publishVoid(key string) error {
+	tmp := record(filepath.Join(s.spool, ".new-"+newID()))
+	if err := os.Mkdir(string(tmp), 0o700); err != nil {
+		return fmt.Errorf("shim: void attempt %s: %w", key, err)
 	}
-	return &process{sandbox: s, key: key, record: s.record(key)}, nil
+	defer os.RemoveAll(string(tmp)) // gone by then, when all went well
+	if err := os.WriteFile(tmp.file(voidFile), nil, 0o600); err != nil {
+		return fmt.Errorf("shim: void attempt %s: %w", key, err)
+	}
+	if err := os.Rename(string(tmp), string(s.record(key))); err != nil {
+		return fmt.Errorf("shim: void attempt %s: %w", key, err)
+	}
+	return nil
 }
 
 // state is what the spool shows of an attempt.
@@ -281,6 +313,7 @@ const (
 	running              // its shim lives
 	done                 // its result is recorded, readable or not
 	gone                 // started, and nobody knows how it ended
+	void                 // never started, and an Attach has said so: it never will
 )
 
 // look decides what the spool shows. The order of the questions is the proof.
@@ -292,6 +325,9 @@ func (s *Sandbox) look(key string) (state, error) {
 	r := s.record(key)
 	if !r.exists() {
 		return absent, nil
+	}
+	if _, err := os.Lstat(r.file(voidFile)); err == nil {
+		return void, nil
 	}
 	verdict := never
 	for range 2 {
@@ -384,7 +420,7 @@ func (s *Sandbox) Forget(_ context.Context, key string) error {
 	if err := validKey(key); err != nil {
 		return err
 	}
-	removed, err := s.discard(key, absent, never, done, gone)
+	removed, err := s.discard(key, absent, never, done, gone, void)
 	if err == nil && !removed {
 		err = fmt.Errorf("shim: attempt %s still runs; stop it and wait before forgetting it", key)
 	}

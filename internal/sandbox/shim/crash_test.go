@@ -143,7 +143,7 @@ func TestShimKilledIsGoneAtOnceLeavesNoOrphanAndIsNeverRunTwice(t *testing.T) {
 	if err := <-waited; !errors.Is(err, sandbox.ErrGone) {
 		t.Fatalf("Wait: %v", err)
 	}
-	if took := time.Since(begin); took > 3*time.Second {
+	if took := time.Since(begin); took > 10*time.Second {
 		t.Errorf("Wait took %v to see that the shim is gone", took)
 	}
 	for _, name := range []string{"main", "background", "session", "daemon"} {
@@ -323,6 +323,61 @@ func TestARecordUnderWhichNothingRanIsStartedAfresh(t *testing.T) {
 	if n := lines(t, effects); n != 1 {
 		t.Errorf("the effect happened %d times", n)
 	}
+}
+
+func TestAttachThatFindsNothingVoidsTheKeyForEveryLaterStart(t *testing.T) {
+	t.Parallel()
+	state, effects := t.TempDir(), effectFile(t)
+	successor, late := sandboxAt(t, state), sandboxAt(t, state)
+	c := shell("k", "echo effect >> "+effects)
+	ctx := context.Background()
+	for range 2 {
+		if _, err := successor.Attach(ctx, "k"); !errors.Is(err, sandbox.ErrNoRecord) {
+			t.Errorf("Attach: %v", err)
+		}
+		if _, err := late.Start(ctx, c); !errors.Is(err, sandbox.ErrVoid) {
+			t.Errorf("Start: %v", err)
+		}
+	}
+	if keys, err := late.Running(ctx); err != nil || len(keys) != 0 {
+		t.Errorf("Running: %v %v", keys, err)
+	}
+	if err := successor.Forget(ctx, "k"); err != nil {
+		t.Error(err)
+	}
+	if n := lines(t, effects); n != 0 {
+		t.Errorf("the effect happened %d times", n)
+	}
+}
+
+func TestAttachRacingWithStartEitherFindsItOrPreventsIt(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	found := 0
+	for i := range 30 {
+		effects := effectFile(t)
+		c := shell(fmt.Sprintf("k.%d", i), "echo effect >> "+effects)
+		started := make(chan error, 1)
+		go func() { _, err := s.Start(context.Background(), c); started <- err }()
+		time.Sleep(time.Duration(i) * 20 * time.Microsecond) // spreads the look over the start
+		p, err := s.Attach(context.Background(), c.Key)
+		startErr := <-started
+		want := 0
+		switch {
+		case err == nil:
+			found++
+			want = 1
+			if res := wait(t, p); res.ExitCode != 0 || startErr != nil {
+				t.Errorf("%d: found %+v, Start: %v", i, res, startErr)
+			}
+		case !errors.Is(err, sandbox.ErrNoRecord) || !errors.Is(startErr, sandbox.ErrVoid):
+			t.Errorf("%d: Attach: %v, Start: %v", i, err, startErr)
+		}
+		if n := lines(t, effects); n != want {
+			t.Errorf("%d: Attach: %v, Start: %v, and %d effects", i, err, startErr, n)
+		}
+	}
+	t.Logf("found %d of 30", found)
 }
 
 func TestAShimWhoseWorkerVanishesBeforeGoRunsNothing(t *testing.T) {

@@ -25,6 +25,8 @@
 //	alive        FIFO that the shim holds open for as long as it has no result
 //	control      FIFO on which stop requests arrive
 //	shim.log     the shim's own last words, normally empty
+//	void         alone in a record: nothing ran under this key, and a worker
+//	             that asked has been told so; a late Start is refused
 //
 // A record is prepared beside the spool and renamed into it, so two starters
 // of one key cannot both win, and nobody ever sees half a record. Whoever

@@ -87,7 +87,7 @@ func (p *process) settle() (sandbox.Result, error) {
 		return sandbox.Result{}, err
 	case st == absent:
 		return sandbox.Result{}, fmt.Errorf("shim: attempt %s: %w", p.key, sandbox.ErrNoRecord)
-	case st == never:
+	case st == never, st == void:
 		return sandbox.Result{ExitCode: -1, SpawnError: "its shim ended before it started the command; nothing has run"}, nil
 	}
 	return sandbox.Result{}, p.sandbox.endGone(p.key)

@@ -28,6 +28,7 @@ const (
 	aliveFIFO   = "alive"
 	controlFIFO = "control"
 	logFile     = "shim.log"
+	voidFile    = "void"
 )
 
 // The environment markers that every process of a command carries.

@@ -42,7 +42,7 @@ const (
 	socketFD = 3
 	// windDown is how long processes that outlive the command's normal end may
 	// finish by themselves: enough for a `tee` to write its last lines.
-	windDown = 100 * time.Millisecond
+	windDown = 200 * time.Millisecond
 	// leftoverGrace is their time between SIGTERM and SIGKILL. It is short
 	// because the caller waits for nothing but them.
 	leftoverGrace = 250 * time.Millisecond

@@ -43,10 +43,20 @@ func TestWorkerKilledAtAnyInstantOfTheStartRunsTheCommandOnce(t *testing.T) {
 		time.Sleep(time.Duration(rand.Int64N(int64(30 * time.Millisecond))))
 		kill(t, w)
 		stdin.Close()
-		if _, err := s.Attach(context.Background(), c.Key); errors.Is(err, sandbox.ErrNoRecord) {
-			never++
-		} else if err == nil {
-			kept++
+		if i%2 == 0 {
+			_, err := s.Attach(context.Background(), c.Key)
+			switch {
+			case errors.Is(err, sandbox.ErrNoRecord):
+				never++
+				if _, err := s.Start(context.Background(), c); !errors.Is(err, sandbox.ErrVoid) {
+					t.Errorf("%d: Start of a void attempt: %v", i, err)
+				}
+				c.Key += ".next"
+			case err != nil:
+				t.Errorf("%d: %v", i, err)
+			default:
+				kept++
+			}
 		}
 		p := start(t, s, c)
 		res, err := waitErr(t, p)
