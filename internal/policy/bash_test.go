@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -54,7 +55,7 @@ func newLab(t testing.TB) lab {
 			t.Fatal(err)
 		}
 	}
-	must(os.Mkdir(l.bin, 0o755))
+	must(errors.Join(os.Mkdir(l.bin, 0o755), os.Mkdir(l.log, 0o755)))
 	for _, name := range real {
 		p, err := exec.LookPath(name)
 		must(err)
@@ -75,20 +76,24 @@ func newLab(t testing.TB) lab {
 
 // run runs text and returns the calls that the stubs saw.
 func (l lab) run(t fataler, text string) [][]string {
-	if err := errors.Join(os.RemoveAll(l.log), os.Mkdir(l.log, 0o755)); err != nil {
+	log, err := os.MkdirTemp(l.log, "")
+	if err != nil {
 		t.Fatalf("%v", err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, bashPath, "-c", text)
 	cmd.Dir = l.dir
-	cmd.Env = []string{"PATH=" + l.bin, "STUB_LOG=" + l.log, "HOME=" + l.dir, "x=a[$(>PWNED)]"}
+	cmd.Env = []string{"PATH=" + l.bin, "STUB_LOG=" + log, "HOME=" + l.dir, "x=a[$(>PWNED)]"}
 	cmd.WaitDelay = 2 * time.Second
+	// What runs in the background holds the pipe: Run waits for it as well.
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
 	_ = cmd.Run() // how it ends does not matter; what it did does
 	if ctx.Err() != nil {
 		t.Fatalf("%q did not end", text)
 	}
-	logs, err := filepath.Glob(filepath.Join(l.log, "*"))
+	logs, err := filepath.Glob(filepath.Join(log, "*"))
 	if err != nil {
 		t.Fatalf("%v", err)
 	}

@@ -114,7 +114,7 @@ func (c *call) xargs() {
 	}
 	inner := append([]arg{}, p.operands...)
 	if len(inner) == 0 {
-		return // xargs alone prints
+		inner = []arg{known("echo")}
 	}
 	if marker == "" {
 		c.run(append(inner, arg{src: "…", loose: true}))

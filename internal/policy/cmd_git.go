@@ -93,7 +93,7 @@ var gitReads = map[string]string{
 	"cat-file": "filters", "rev-parse": "", "rev-list": "", "merge-base": "", "name-rev": "", "diff-tree": "", "diff-index": "", "diff-files": "",
 	"for-each-ref": "", "show-ref": "exclude-existing", "show-branch": "", "whatchanged": "", "grep": "open-files-in-pager", "count-objects": "",
 	"check-ignore": "", "check-attr": "", "check-mailmap": "", "range-diff": "", "cherry": "", "version": "", "var": "", "archive": "remote exec",
-	"hash-object": "write path", "check-ref-format": "", "patch-id": "", "get-tar-commit-id": "", "merge-tree": "", "ls-remote": "upload-pack exec",
+	"hash-object": "write path", "check-ref-format": "", "patch-id": "", "get-tar-commit-id": "", "ls-remote": "upload-pack exec",
 }
 
 // gitDanger are options that write a file or run a program in any of them.
@@ -402,15 +402,18 @@ func (c *call) gitNotes(args []arg) {
 }
 
 func (c *call) gitBisect(args []arg) {
-	if len(args) > 0 && args[0].plain() && (args[0].val == "log" || args[0].val == "view") {
+	if len(args) > 0 && args[0].plain() && args[0].val == "log" {
 		return
 	}
 	f := c.ask("", "git bisect checks out commits and may run a command", c.rule())
 	f.destructive = true
 }
 
+var gitApplyOptions = options("p= R v q z C= --check --stat --numstat --summary --reverse --verbose --quiet --directory= --include= --exclude= --recount --ignore-whitespace --3way")
+
 func (c *call) gitApply(args []arg) {
-	if gitHas(args, "--check", "--stat", "--numstat", "--summary") != "" && gitHas(args, "--apply", "--index", "--cached") == "" && !unsure(args) {
+	p := gitApplyOptions.parse(args, false)
+	if _, looks := p.get("--check", "--stat", "--numstat", "--summary"); looks && len(p.bad) == 0 {
 		return
 	}
 	c.ask("", "git apply changes files", "git apply --check")

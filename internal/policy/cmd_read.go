@@ -9,14 +9,14 @@ import "strings"
 func init() {
 	learn("read", (*call).readsOperands,
 		"cat", "head", "tail", "wc", "nl", "od", "hexdump", "hd", "strings", "cut", "comm", "paste", "rev", "tac", "fold",
-		"fmt", "expand", "unexpand", "cmp", "diff", "diff3", "sum", "cksum", "md5sum", "sha1sum", "sha224sum", "sha256sum",
+		"fmt", "expand", "unexpand", "cmp", "diff", "sum", "cksum", "md5sum", "sha1sum", "sha224sum", "sha256sum",
 		"sha384sum", "sha512sum", "b2sum", "shasum", "md5", "base32", "zcat", "bzcat", "xzcat", "zstdcat", "column", "join", "pr",
-		"shellcheck", "colordiff", "bat", "tsort", "numfmt")
+		"shellcheck", "tsort", "numfmt")
 	learn("read", func(c *call) {},
 		"ls", "dir", "vdir", "stat", "du", "df", "pwd", "basename", "dirname", "realpath", "readlink", "tr", "seq", "sleep", "true", "false",
 		"yes", "id", "whoami", "groups", "users", "uname", "arch", "nproc", "tty", "logname", "who", "uptime", "free", "which", "whereis",
 		"expr", "factor", "cal", "getconf", "locale", "lscpu", "lsblk", "pgrep", "pidof", "tput", "lsof", "pathchk")
-	learn("read", (*call).grep, "grep", "egrep", "fgrep", "zgrep")
+	learn("read", (*call).grep, "grep", "egrep", "fgrep")
 	learn("read", (*call).rg, "rg")
 	learn("read", (*call).fd, "fd", "fdfind")
 	learn("read", (*call).sort, "sort")
@@ -201,7 +201,7 @@ func (c *call) xxd() {
 	}
 }
 
-var fileOptions = options("b i L h k p r s z 0 N E --brief --mime --mime-type --mime-encoding --dereference --no-dereference --keep-going --raw --special-files --print0 --version --help e= F= f= P= --files-from= --separator= --extension")
+var fileOptions = options("b i L h k p r s 0 N E --brief --mime --mime-type --mime-encoding --dereference --no-dereference --keep-going --raw --special-files --print0 --version --help e= F= f= P= --files-from= --separator= --extension")
 
 func (c *call) file() { c.parse(fileOptions, false) }
 
@@ -224,7 +224,7 @@ func (c *call) jq() {
 	}
 }
 
-var yqOptions = options("r e P C M j N n s= o= p= I= --output-format= --input-format= --prettyPrint --colors --no-colors --no-doc --unwrapScalar --exit-status --null-input --indent= --version --help")
+var yqOptions = options("r e P C M j N n o= p= I= --output-format= --input-format= --prettyPrint --colors --no-colors --no-doc --unwrapScalar --exit-status --null-input --indent= --version --help")
 
 func (c *call) yq() {
 	p := yqOptions.parse(c.args, false)

@@ -66,7 +66,7 @@ var packReads = map[string]string{
 	"dpkg": "-l -L -s", "apt": "list", "brew": "list",
 }
 
-var packOptions = options("a g l L s --all --json --depth= --long --parseable --global --omit= --installed --format= --outdated")
+var packOptions = options("a g l L s --all --json --depth= --long --parseable --global --omit= --installed --format=")
 
 func (c *call) pack() {
 	if c.onlyVersion() {
@@ -146,7 +146,7 @@ func (c *call) pytestArgs(args []arg) {
 }
 
 // Go's options have one dash or two, and a value after = or as the next word.
-var goBools = words("-v -race -short -failfast -json -cover -benchmem -a -n -x -work -trimpath -msan -asan -i -deps -test -find -compiled -m -e -s -u -all -c -cmd -src -short -fullpath -versions -changed")
+var goBools = words("-v -race -short -failfast -json -cover -benchmem -a -n -x -work -trimpath -msan -asan -i -deps -test -find -compiled -m -e -s -u -all -c -cmd -src -short -fullpath -changed")
 
 var goValues = words("-run -skip -bench -benchtime -count -timeout -parallel -cpu -shuffle -tags -covermode -coverpkg -list -p -f -vet -buildvcs -pgo -fuzztime -fuzzminimizetime -reuse")
 

@@ -5,13 +5,14 @@ import "strings"
 // The shell's own commands.
 
 func init() {
-	learn("shell", func(c *call) {}, ":", "exit", "return", "break", "continue", "shift", "wait", "jobs", "times", "logout", "type", "disown")
+	learn("shell", func(c *call) {}, ":", "exit", "return", "break", "continue", "shift", "times", "logout", "type", "disown")
 	learn("shell", (*call).echo, "echo")
 	learn("shell", (*call).printf, "printf")
 	learn("shell", (*call).test, "test", "[")
 	learn("shell", (*call).cd, "cd", "pushd")
 	learn("shell", func(c *call) { c.w.cwd = []string{"?"}; c.w.then = c.w.cwd }, "popd")
 	learn("shell", func(c *call) {}, "dirs")
+	learn("shell", (*call).wait, "wait", "jobs")
 	learn("shell", (*call).set, "set")
 	learn("shell", (*call).read, "read", "mapfile", "readarray", "getopts")
 	learn("shell", (*call).unset, "unset")
@@ -103,7 +104,7 @@ func (c *call) cd() {
 		a := &c.args[i]
 		switch {
 		case a.plain() && (a.val == "--" || a.val == "-P" || a.val == "-L" || a.val == "-e"):
-		case a.plain() && a.val == "-", a.plain() && a.isFlag(), a.loose, target != nil:
+		case a.plain() && (a.val == "-" || a.val == "" || a.val[0] == '+'), a.plain() && a.isFlag(), a.loose, target != nil:
 			move([]string{"?"})
 			return
 		default:
@@ -123,6 +124,15 @@ func (c *call) cd() {
 		dirs = union(dirs, []string{w.resolve(target.val, d)})
 	}
 	move(dirs)
+}
+
+// wait may set a variable (-p), and jobs may run a command (-x).
+func (c *call) wait() {
+	for _, a := range c.args {
+		if !a.tame && !(a.plain() && (number(a.val) || strings.HasPrefix(a.val, "%") || a.val == "-n" || a.val == "-l" || a.val == "-p" && c.name == "jobs")) {
+			c.unclear(a.src, c.name+" may set a variable or run a command with "+a.src, c.name+" alone")
+		}
+	}
 }
 
 func (c *call) set() {

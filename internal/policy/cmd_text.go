@@ -416,6 +416,9 @@ func (c *call) tar() {
 		return
 	}
 	for _, a := range c.args[1:] {
+		if strings.Contains(a.val, ":") {
+			c.ask(a.val, "tar takes a name with a colon for a file on another machine", "./"+a.val)
+		}
 		if a.isFlag() && !contains([]string{"-v", "-f", "-z", "-j", "-J", "--verbose", "--"}, a.val) || a.mayBeFlag() {
 			c.badWord(a)
 		}

@@ -122,7 +122,10 @@ func (w *walker) arithm(x syntax.ArithmExpr) {
 	}
 	switch x := x.(type) {
 	case *syntax.BinaryArithm:
-		w.arithm(x.X)
+		// What a plain assignment sets is not evaluated.
+		if word, ok := x.X.(*syntax.Word); x.Op != syntax.Assgn || !ok || !identifier(word.Lit()) {
+			w.arithm(x.X)
+		}
 		w.arithm(x.Y)
 	case *syntax.UnaryArithm:
 		w.arithm(x.X)
@@ -147,7 +150,7 @@ func (w *walker) arithmWord(parts []syntax.WordPart) {
 	}
 	switch p := parts[0].(type) {
 	case *syntax.Lit:
-		if !w.counts(p.Value) {
+		if !w.counts(p.Value, p.Pos()) {
 			bad(p)
 		}
 	case *syntax.SglQuoted:
@@ -163,7 +166,7 @@ func (w *walker) arithmWord(parts []syntax.WordPart) {
 		if p.Length {
 			return
 		}
-		if p.Param == nil || !plainParam(p) || !w.counts(p.Param.Value) {
+		if p.Param == nil || !plainParam(p) || !w.counts(p.Param.Value, p.Pos()) {
 			bad(p)
 		}
 	case *syntax.ArithmExp:
@@ -180,7 +183,7 @@ func (w *walker) arithmWord(parts []syntax.WordPart) {
 
 // counts reports whether text in an expression is a number, or a variable that
 // surely holds one.
-func (w *walker) counts(s string) bool {
+func (w *walker) counts(s string, at syntax.Pos) bool {
 	if number(s) || counters[s] {
 		return true
 	}
@@ -188,7 +191,7 @@ func (w *walker) counts(s string) bool {
 		return strings.Trim(s[2:], "0123456789abcdefABCDEF") == ""
 	}
 	v := w.facts.vars[s]
-	return v != nil && v.numbers && !w.facts.wild
+	return v != nil && v.numbers && !w.facts.wild && v.setAt(at)
 }
 
 // numberCommand reports whether a substitution surely yields a number.

@@ -110,8 +110,30 @@ func hiddenBy(comp, name string) bool {
 	if name[0] == '.' && comp[0] != '.' {
 		return false
 	}
-	ok, err := path.Match(strings.ToLower(comp), name)
-	return ok || err != nil
+	return wild(widen(strings.ToLower(comp)), name)
+}
+
+// widen turns bracket expressions of a shell pattern into a *, so that the
+// pattern matches at least what the shell's would.
+func widen(pattern string) string {
+	var b strings.Builder
+	for i := 0; i < len(pattern); i++ {
+		if pattern[i] == '\\' && i+1 < len(pattern) {
+			b.WriteString(pattern[i : i+2])
+			i++
+			continue
+		}
+		if pattern[i] == '[' {
+			// The longest reading: up to the last ] of the component.
+			if end := strings.LastIndexByte(pattern[i:], ']'); end > 1 {
+				b.WriteByte('*')
+				i += end
+				continue
+			}
+		}
+		b.WriteByte(pattern[i])
+	}
+	return b.String()
 }
 
 // device reports whether a path is one of the special files whose writing
@@ -187,7 +209,7 @@ func secret(p string) bool {
 			if s[0] == '.' && base[0] != '.' {
 				continue
 			}
-			if ok, err := path.Match(base, s); ok || err != nil {
+			if wild(widen(base), s) {
 				return true
 			}
 		}

@@ -148,7 +148,7 @@ func (s *sink) judgeTool(effect event.EffectClass, a event.Access) {
 	}
 	// A tool that says what it touches is judged by that; its name alone only
 	// becomes a part when a rule names it or nothing else does.
-	s.tool1(tool, !named)
+	s.toolPart(tool, !named)
 	for _, p := range a.Reads {
 		s.toolPath(p, KindRead)
 	}

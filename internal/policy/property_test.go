@@ -43,7 +43,7 @@ var around = []func(string) string{
 }
 
 // wrappers run a simple command that follows them.
-var wrappers = []string{"env ", "env A=1 ", "timeout 5 ", "nice -n 5 ", "nohup ", "stdbuf -oL ", "command ", "exec ", "setsid ", "A=1 ", "xargs ", "xargs -n1 ",
+var wrappers = []string{"env ", "env A=1 ", "timeout 5 ", "nice -n 5 ", "nohup ", "stdbuf -oL ", "command ", "exec ", "setsid ", "xargs ", "xargs -n1 ",
 	"sudo ", "time ", "env -i -- ", "/usr/bin/env ", "builtin command "}
 
 func TestJoiningNeverMakesMilder(t *testing.T) {
@@ -88,6 +88,9 @@ func TestNoWrapperHidesACommand(t *testing.T) {
 		text := bad
 		for range rapid.IntRange(1, 4).Draw(t, "layers") {
 			text = rapid.SampledFrom(wrappers).Draw(t, "wrapper") + text
+		}
+		if rapid.Bool().Draw(t, "variable") {
+			text = "A=1 " + text
 		}
 		if got := Explain(Config{}, text); got.Decision.rank() < want.rank() {
 			t.Fatalf("%q is judged %s, what it runs is %s", text, got.Decision, want)

@@ -26,6 +26,9 @@ func unreadable(text string) string {
 			return "the text holds control characters, which shells and people read differently"
 		}
 	}
+	if continuedComment(text) {
+		return "a line with a comment ends in a backslash, which shells read differently"
+	}
 	if deepest(text) > maxNest {
 		return "the text is nested too deeply to judge"
 	}
@@ -41,6 +44,25 @@ func unreadable(text string) string {
 		return "the text has too many compound commands to judge"
 	}
 	return ""
+}
+
+// continuedComment reports whether what may be a comment ends in a backslash.
+// Bash ends the comment at the end of the line all the same; the parser does
+// not, and would take the next command for part of this one.
+func continuedComment(text string) bool {
+	for rest := text; ; {
+		at := strings.Index(rest, "\\\n")
+		if at < 0 {
+			return false
+		}
+		line := rest[strings.LastIndexByte(rest[:at], '\n')+1 : at]
+		for i := 0; i < len(line); i++ {
+			if line[i] == '#' && (i == 0 || strings.IndexByte(" \t;&|()<>`", line[i-1]) >= 0) {
+				return true
+			}
+		}
+		rest = rest[at+2:]
+	}
 }
 
 // deepest counts how deep brackets nest, not minding quotes.
@@ -89,6 +111,22 @@ type variable struct {
 	values  []*syntax.Word
 	numbers bool // every assignment is by arithmetic or a plain number so far
 	open    bool // may hold a value that the text does not show
+	// set are the stretches of text in which an assignment has surely
+	// happened. Elsewhere the variable may be unset, or be the environment's.
+	set []span
+}
+
+// span is a stretch of the text, in bytes.
+type span struct{ from, to uint }
+
+func (v *variable) setAt(pos syntax.Pos) bool {
+	at := pos.Offset()
+	for _, s := range v.set {
+		if s.from <= at && at < s.to {
+			return true
+		}
+	}
+	return false
 }
 
 type function struct {
@@ -119,7 +157,9 @@ func (f *facts) open(name string) {
 // survey collects the facts of a parsed text.
 func survey(file *syntax.File) *facts {
 	f := &facts{}
+	f.list(file.Stmts, ^uint(0))
 	syntax.Walk(file, func(n syntax.Node) bool {
+		f.lists(n)
 		switch n := n.(type) {
 		case *syntax.Assign:
 			f.assign(n)
@@ -167,12 +207,130 @@ func survey(file *syntax.File) *facts {
 	return f
 }
 
+// lists notes the statement lists that a node holds.
+func (f *facts) lists(n syntax.Node) {
+	if n == nil {
+		return
+	}
+	end := func() uint { return n.End().Offset() }
+	switch n := n.(type) {
+	case *syntax.Block:
+		f.list(n.Stmts, end())
+	case *syntax.Subshell:
+		f.list(n.Stmts, end())
+	case *syntax.CmdSubst:
+		f.list(n.Stmts, end())
+	case *syntax.ProcSubst:
+		f.list(n.Stmts, end())
+	case *syntax.IfClause:
+		stop := n.FiPos
+		if n.Else != nil {
+			stop = n.Else.Position
+		}
+		f.list(n.Then, stop.Offset())
+	case *syntax.WhileClause:
+		f.list(n.Do, end())
+	case *syntax.ForClause:
+		f.list(n.Do, end())
+		switch l := n.Loop.(type) {
+		case *syntax.WordIter:
+			if l.Name != nil {
+				f.sets(l.Name.Value, n.DoPos, end())
+			}
+		case *syntax.CStyleLoop:
+			f.setsArithm(l.Init, n.ForPos, end())
+		}
+	case *syntax.CaseItem:
+		f.list(n.Stmts, end())
+	case *syntax.BinaryCmd:
+		if n.Op == syntax.AndStmt {
+			f.succeeded(n.X, end())
+		}
+	}
+}
+
+// succeeded notes the assignments in the left side of &&: on the right side
+// they have all happened.
+func (f *facts) succeeded(s *syntax.Stmt, end uint) {
+	if len(s.Redirs) > 0 || s.Negated {
+		return
+	}
+	if b, ok := s.Cmd.(*syntax.BinaryCmd); ok && b.Op == syntax.AndStmt {
+		f.succeeded(b.X, end)
+		f.succeeded(b.Y, end)
+		return
+	}
+	f.list([]*syntax.Stmt{s}, end)
+}
+
+// list notes the assignments that are statements of a list: they have surely
+// happened in what follows in the same list.
+func (f *facts) list(stmts []*syntax.Stmt, end uint) {
+	for _, s := range stmts {
+		if s.Background || len(s.Redirs) > 0 {
+			continue
+		}
+		cmd := s.Cmd
+		for {
+			b, ok := cmd.(*syntax.BinaryCmd)
+			if !ok || b.Op != syntax.AndStmt && b.Op != syntax.OrStmt || len(b.X.Redirs) > 0 {
+				break
+			}
+			cmd = b.X.Cmd // the left side of && and || always runs
+		}
+		switch c := cmd.(type) {
+		case *syntax.CallExpr:
+			if len(c.Args) > 0 {
+				continue
+			}
+			for _, a := range c.Assigns {
+				if a.Name != nil && !a.Append {
+					f.sets(a.Name.Value, a.End(), end)
+				}
+			}
+		case *syntax.DeclClause:
+			for _, a := range c.Args {
+				if a.Name != nil && !a.Naked && !a.Append {
+					f.sets(a.Name.Value, c.End(), end)
+				}
+			}
+		case *syntax.ArithmCmd:
+			f.setsArithm(c.X, c.End(), end)
+		case *syntax.LetClause:
+			for _, x := range c.Exprs {
+				f.setsArithm(x, c.End(), end)
+			}
+		}
+	}
+}
+
+func (f *facts) sets(name string, from syntax.Pos, end uint) {
+	v := f.variable(name)
+	v.set = append(v.set, span{from.Offset(), end})
+}
+
+func (f *facts) setsArithm(x syntax.ArithmExpr, from syntax.Pos, end uint) {
+	b, ok := x.(*syntax.BinaryArithm)
+	if !ok {
+		return
+	}
+	if b.Op == syntax.Comma {
+		f.setsArithm(b.X, from, end)
+		f.setsArithm(b.Y, from, end)
+		return
+	}
+	if word, ok := b.X.(*syntax.Word); ok && b.Op == syntax.Assgn && word.Lit() != "" {
+		f.sets(word.Lit(), from, end)
+	}
+}
+
 func (f *facts) assign(a *syntax.Assign) {
 	if a.Name == nil {
 		f.wild = true
 		return
 	}
 	if a.Naked {
+		f.open(a.Name.Value) // a declaration may unset or lock it
 		return
 	}
 	v := f.variable(a.Name.Value)
@@ -300,14 +458,14 @@ func numeric(word *syntax.Word) bool {
 	return false
 }
 
-// values resolves a variable to what the text assigns to it. open says that
-// it may hold something else as well.
-func (w *walker) values(name string) ([]arg, bool) {
+// values resolves a variable, used at a place of the text, to what the text
+// assigns to it. open says that it may hold something else as well, or nothing.
+func (w *walker) values(name string, at syntax.Pos) ([]arg, bool) {
 	v := w.facts.vars[name]
 	if v == nil {
 		return nil, true
 	}
-	open := v.open || w.facts.wild
+	open := v.open || w.facts.wild || !v.setAt(at)
 	if w.resolving > 4 {
 		return nil, true
 	}

@@ -110,9 +110,9 @@ func (r rule) because() string {
 	return "rule " + r.id + " (" + r.what() + ") says " + string(r.decision)
 }
 
-// tool1 adds the part about the tool itself. Without always it is only added
+// toolPart adds the part about the tool itself. Without always it is only added
 // when a rule has something stricter to say.
-func (s *sink) tool1(f finding, always bool) {
+func (s *sink) toolPart(f finding, always bool) {
 	var rs []rule
 	for _, r := range s.cfg.rules {
 		if r.broken != nil {

@@ -254,7 +254,7 @@ func join(a, b piece) piece {
 	case a.static && a.text == "" && !b.static:
 		j.text, j.tame = b.text, b.tame
 	case a.static:
-		j.text = a.text + b.text
+		j.text = a.text + midWord(b.text)
 		j.tame = false
 	default:
 		j.text, j.tame = a.text+"\x00"+b.text, a.tame
@@ -275,7 +275,7 @@ func (w *walker) paramPieces(p *syntax.ParamExp, quoted bool) []piece {
 	if name == "@" || name == "*" {
 		return []piece{{loose: true}}
 	}
-	vals, open := w.values(name)
+	vals, open := w.values(name, p.Pos())
 	var out []piece
 	for _, v := range vals {
 		if !v.static || v.glob {
@@ -293,7 +293,7 @@ func (w *walker) paramPieces(p *syntax.ParamExp, quoted bool) []piece {
 		unknown := piece{quoted: quoted, loose: !quoted}
 		if home[name] && len(out) == 0 {
 			// The environment's own folders are paths, never options.
-			unknown = piece{text: home1(name), quoted: true}
+			unknown = piece{text: homePrefix(name), quoted: true}
 		}
 		out = append(out, unknown)
 	}
@@ -304,11 +304,20 @@ func (w *walker) paramPieces(p *syntax.ParamExp, quoted bool) []piece {
 // belay gives a command.
 var home = map[string]bool{"HOME": true, "PWD": true, "TMPDIR": true}
 
-func home1(name string) string {
+func homePrefix(name string) string {
 	if name == "HOME" {
 		return "~/"
 	}
 	return "/"
+}
+
+// midWord is a known beginning where it stands inside a word: there the home
+// folder's ~ would be text.
+func midWord(text string) string {
+	if strings.HasPrefix(text, "~/") {
+		return "/"
+	}
+	return text
 }
 
 func prefixOf(v arg) string {
@@ -367,6 +376,9 @@ func (b *builder) unknown(p piece) {
 			b.cur.val = prefixOf(arg{val: b.pat, glob: true})
 			b.cur.glob = false
 		} else {
+			if b.cur.val != "" {
+				known = midWord(known)
+			}
 			b.cur.val += known
 		}
 	} else {
