@@ -320,6 +320,13 @@ func (s *step) make() error {
 	if err != nil || now != s.was {
 		return staleFault(s.t.path, "it was written to just now")
 	}
+	return s.swap(fd)
+}
+
+// swap takes the original away and only then looks whether it was still the
+// one that was compared: a write in the last instant shows there.
+func (s *step) swap(fd int) error {
+	var err error
 	if s.edit.Remove {
 		err = unix.Renameat(fd, s.name, fd, s.temp)
 	} else {

@@ -165,6 +165,43 @@ func TestApplyTakesBackWhatItMade(t *testing.T) {
 	}
 }
 
+// A write between the last look and the exchange is found in what the exchange
+// brought out, and put back.
+func TestAWriteInTheLastInstantIsNotLost(t *testing.T) {
+	t.Parallel()
+	for _, remove := range []bool{false, true} {
+		root := t.TempDir()
+		put(t, root, map[string]string{"a": "a"})
+		w := open2(t, root, Options{})
+		steps, err := w.compare(context.Background(), []workspace.Edit{{Path: "a", Base: sum("a"), Content: []byte("A"), Remove: remove}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		j, err := w.openJournal(steps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := steps[0]
+		if err := w.openFolder(s, j); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.stage(s); !remove && err != nil {
+			t.Fatal(err)
+		}
+		put(t, root, map[string]string{"a": "the user's"})
+		if err := s.swap(int(s.dir.Fd())); kindOfError(err) != fault.StaleEdit {
+			t.Errorf("swap: %v", err)
+		}
+		if err := w.takeBack(steps, j); err != nil {
+			t.Error(err)
+		}
+		if got := content(t, root, "a"); got != "the user's" {
+			t.Errorf("a is %q", got)
+		}
+		noTemps(t, root)
+	}
+}
+
 // TestACrashLeavesEachFileBeforeOrAfter stops an Apply at every point, as a
 // kill does, and looks at it before and after Clean.
 func TestACrashLeavesEachFileBeforeOrAfter(t *testing.T) {

@@ -112,3 +112,35 @@ func TestAKilledObservationLeavesNothingBroken(t *testing.T) {
 	}
 	same(t, ".git", before, prints(t, filepath.Join(root, ".git")))
 }
+
+// TestWhatAppearsAfterGitLookedIsNotMissed puts a file and an ignore rule in
+// place in the instant between git's listing and our own look.
+func TestWhatAppearsAfterGitLookedIsNotMissed(t *testing.T) {
+	t.Parallel()
+	for name, add := range map[string]string{
+		"a file":         "echo late > d/late",
+		"an ignore file": "echo f > d/.gitignore",
+		"a rule more":    "echo f >> .gitignore",
+		"a folder":       "mkdir -p d/e && echo late > d/e/late",
+		"an exclude":     "echo f > .git/info/exclude",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			put(t, root, map[string]string{"a": "a", "d/f": "f", ".gitignore": "x\n"})
+			run(t, root, "init", "-q")
+			w := open2(t, root, Options{})
+			real := w.git.bin
+			w.git.bin = filepath.Join(t.TempDir(), "git")
+			script := "#!/bin/sh\n" + real + " \"$@\"\ncode=$?\ncase \"$*\" in *ls-files*) cd " + root + " && " + add + ";; esac\nexit $code\n"
+			if err := os.WriteFile(w.git.bin, []byte(script), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			observe(t, w)
+			w.git.bin = real
+			if observe(t, w) != fresh(t, root) {
+				t.Error("missed")
+			}
+		})
+	}
+}
