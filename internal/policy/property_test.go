@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -23,23 +24,26 @@ var (
 // around puts a command inside shell syntax that runs it.
 var around = []func(string) string{
 	func(c string) string { return c },
-	func(c string) string { return "( " + c + " )" },
+	func(c string) string { return "( " + c + "\n)" },
 	func(c string) string { return "{ " + c + "\n}" },
 	func(c string) string { return "if true; then " + c + "\nfi" },
 	func(c string) string { return "while " + c + "\ndo :; done" },
 	func(c string) string { return "for i in 1 2; do " + c + "\ndone" },
 	func(c string) string { return "case a in a) " + c + "\n;; esac" },
-	func(c string) string { return "echo \"$( " + c + ")\"" },
-	func(c string) string { return "x=$( " + c + ")" },
-	func(c string) string { return "cat <(" + c + ")" },
+	func(c string) string { return "echo \"$( " + c + "\n)\"" },
+	func(c string) string { return "x=$( " + c + "\n)" },
+	func(c string) string { return "cat <(" + c + "\n)" },
 	func(c string) string { return "! { " + c + "\n}" },
 	func(c string) string { return "f() { " + c + "\n}; f" },
-	func(c string) string { return "cat <<EOF\n$( " + c + ")\nEOF" },
+	func(c string) string {
+		end := fmt.Sprintf("END%d", len(c))
+		return "cat <<" + end + "\n$( " + c + "\n)\n" + end
+	},
 	func(c string) string { return "time { " + c + "\n}" },
-	func(c string) string { return "echo ${x:-$( " + c + ")}" },
+	func(c string) string { return "echo ${x:-$( " + c + "\n)}" },
 	func(c string) string { return "bash -c " + quote(c) },
 	func(c string) string { return "eval " + quote(c) },
-	func(c string) string { return "find . -exec sh -c " + quote(c) + " _ {} \\;" },
+	func(c string) string { return "find . -exec sh -c " + quote(c) + " \\;" },
 }
 
 // wrappers run a simple command that follows them.
