@@ -507,3 +507,13 @@ func stepCall(tool string, args map[string]any) string {
 func stepCommand(command string) string {
 	return stepCall("run_command", map[string]any{"command": command})
 }
+
+// readAt reads a file beside the repository.
+func (w *world) readAt(name string) string {
+	w.t.Helper()
+	b, err := os.ReadFile(filepath.Join(w.dir, name))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		w.t.Fatal(err)
+	}
+	return string(b)
+}

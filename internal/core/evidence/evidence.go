@@ -117,7 +117,11 @@ func judgeRun(c event.Criterion, w World, r *event.CriterionResult) {
 	runs := w.Shelf.On(c.Command, w.Tree)
 	if len(runs) == 0 {
 		r.Reason = fmt.Sprintf("`%s` has not been run on the repository as it is now", c.Command)
-		if old := lastOf(w.Shelf, c.Command); old != nil {
+		switch old := lastOf(w.Shelf, c.Command); {
+		case old == nil:
+		case old.Moved:
+			r.Reason += fmt.Sprintf(" (its last run, %s, changed the workspace while it ran, so it is evidence for no state of it)", old.Op)
+		default:
 			r.Reason += fmt.Sprintf(" (its last run, %s, was on an older state)", old.Op)
 		}
 		return
