@@ -13,9 +13,10 @@ import (
 // damaged or of another version costs a full observation.
 const snapshotMagic = "belay snapshot 1\n"
 
-// smallSnapshot is up to how many files a snapshot is written after every
-// change; larger ones are written when much changed, and on Close.
-const smallSnapshot = 2000
+// staleFiles is how many files of a written snapshot may be out of date: a new
+// process reads them again, which is cheaper than writing it after every
+// change. It is written whenever the list was made anew, and on Close.
+const staleFiles = 32
 
 func (w *Workspace) snapshotPath() string { return filepath.Join(w.store.dir, "belay-snapshot") }
 
@@ -23,11 +24,7 @@ func (w *Workspace) snapshotPath() string { return filepath.Join(w.store.dir, "b
 // nothing but time.
 func (w *Workspace) saveSnapshot(changed int) {
 	w.unsaved += changed
-	files := 0
-	for _, d := range w.snap.dirs {
-		files += len(d.files)
-	}
-	if w.relisted || w.unsaved > 0 && (files <= smallSnapshot || w.unsaved > files/8) {
+	if w.relisted || w.unsaved > staleFiles {
 		w.writeSnapshot()
 	}
 }
