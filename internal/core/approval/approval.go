@@ -23,14 +23,15 @@ type Pending struct {
 type Book struct {
 	Pending []Pending         `json:"pending,omitempty"`
 	Denied  map[string]string `json:"denied,omitempty"` // intent hash → reason
-	Used    map[string]string `json:"used,omitempty"`   // intent hash granted and not yet started → op
+	// Granted are the answers that no start has used yet: op → intent hash.
+	Granted map[string]string `json:"granted,omitempty"`
 }
 
 // Clone copies the book so that the copy can be changed.
 func (b Book) Clone() Book {
 	b.Pending = append([]Pending(nil), b.Pending...)
 	b.Denied = clone(b.Denied)
-	b.Used = clone(b.Used)
+	b.Granted = clone(b.Granted)
 	return b
 }
 
@@ -57,11 +58,7 @@ func (b *Book) Withdraw(op string) {
 		}
 	}
 	b.Pending = kept
-	for h, o := range b.Used {
-		if o == op {
-			delete(b.Used, h)
-		}
-	}
+	delete(b.Granted, op)
 }
 
 // Find returns the question of an operation.
@@ -81,16 +78,16 @@ func (b *Book) Grant(op, intent string) bool {
 		return false
 	}
 	b.Withdraw(op)
-	b.Used[intent] = op
+	b.Granted[op] = intent
 	return true
 }
 
 // Use consumes the grant of an operation for one exact intent.
 func (b *Book) Use(op, intent string) bool {
-	if b.Used[intent] != op {
+	if held, ok := b.Granted[op]; !ok || held != intent {
 		return false
 	}
-	delete(b.Used, intent)
+	delete(b.Granted, op)
 	return true
 }
 

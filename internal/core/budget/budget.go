@@ -118,6 +118,12 @@ type Ask struct {
 	PriceKnown              bool
 }
 
+const million = 1_000_000
+
+// mostMicros is more than any one request costs; a larger budget is treated as
+// this in sums that would overflow.
+const mostMicros = Unlimited / million
+
 // Fit shrinks the output limit until the request fits into what is left. It
 // returns the reservation and the output limit, or the dimension that is
 // exhausted.
@@ -131,23 +137,25 @@ func (l Ledger) Fit(a Ask, now moment.Time) (event.Amount, int64, string) {
 		if !a.PriceKnown {
 			return event.Amount{}, 0, "cost"
 		}
+		// Prices are per million tokens, so money is compared in millionths of
+		// what it is kept in.
+		room := min(left.CostMicros, mostMicros)*million - a.Input*a.InputPrice
+		if room < 0 {
+			return event.Amount{}, 0, "cost"
+		}
 		if a.OutputPrice > 0 {
-			out = min(out, (left.CostMicros*1_000_000-a.Input*a.InputPrice)/a.OutputPrice)
+			out = min(out, room/a.OutputPrice)
 		}
 	}
-	if out < min(MinOutput, a.MaxOutput) {
-		if l.Limits.Tokens > 0 && left.Tokens-a.Input < MinOutput {
+	if least := min(MinOutput, a.MaxOutput); out < least {
+		if l.Limits.Tokens > 0 && left.Tokens-a.Input < least {
 			return event.Amount{}, 0, "tokens"
 		}
 		return event.Amount{}, 0, "cost"
 	}
 	want := event.Amount{Steps: 1, Tokens: a.Input + out}
 	if a.PriceKnown {
-		want.CostMicros = (a.Input*a.InputPrice + out*a.OutputPrice + 999_999) / 1_000_000
-	}
-	// Rounding the cost up may overshoot by one millionth.
-	if l.Limits.CostMicros > 0 {
-		want.CostMicros = min(want.CostMicros, left.CostMicros)
+		want.CostMicros = (a.Input*a.InputPrice + out*a.OutputPrice + million - 1) / million
 	}
 	if d := l.Short(want, now); d != "" {
 		return event.Amount{}, 0, d

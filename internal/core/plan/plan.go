@@ -6,6 +6,7 @@ package plan
 
 import (
 	"fmt"
+	"path"
 	"strings"
 
 	"belay/internal/event"
@@ -54,12 +55,28 @@ func small(scope []string) bool {
 		return false
 	}
 	for _, s := range scope {
-		head, _, _ := strings.Cut(strings.TrimPrefix(s, "./"), "/")
-		if head == "" || head == "." || strings.ContainsAny(head, "*?[{") && !strings.Contains(head, ".") {
+		if !concrete(s) {
 			return false
 		}
 	}
 	return true
+}
+
+// concrete reports whether a pattern names a place inside the workspace: its
+// first segment, once ".." is resolved, is a name, or a pattern that is bound
+// to one kind of file.
+func concrete(pattern string) bool {
+	clean := path.Clean(pattern)
+	if pattern == "" || clean == "." || strings.HasPrefix(clean, "/") {
+		return false
+	}
+	head, _, _ := strings.Cut(clean, "/")
+	if head == ".." {
+		return false
+	}
+	const glob = "*?[{"
+	ext := path.Ext(head)
+	return !strings.ContainsAny(head, glob) || len(ext) > 1 && !strings.ContainsAny(ext, glob)
 }
 
 // CheckPlan says what is wrong with a plan, or nil.

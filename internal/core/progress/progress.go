@@ -44,19 +44,22 @@ func (c *Counter) Moved(tree string) {
 		return
 	}
 	c.Tree = tree
-	c.Counts, c.Forbidden = map[string]int64{}, map[string]string{}
+	c.Afresh()
 }
+
+// Afresh forgets what failed so far: a reason for it is gone.
+func (c *Counter) Afresh() { c.Counts, c.Forbidden = map[string]int64{}, map[string]string{} }
 
 // Note counts one failure of an action and returns how often it has now failed
 // in this way on this tree.
 func (c *Counter) Note(action, signature string) int64 {
-	k := action + " " + signature
+	k := key(action, signature)
 	c.Counts[k]++
 	return c.Counts[k]
 }
 
 // Count returns what Note would have returned last.
-func (c Counter) Count(action, signature string) int64 { return c.Counts[action+" "+signature] }
+func (c Counter) Count(action, signature string) int64 { return c.Counts[key(action, signature)] }
 
 // Forbid refuses an action until the tree changes.
 func (c *Counter) Forbid(action, signature string) { c.Forbidden[action] = signature }
@@ -84,3 +87,6 @@ func Judge(count, threshold int64) Verdict {
 	}
 	return Fine
 }
+
+// key keeps the two words apart whatever they are.
+func key(action, signature string) string { return action + "\n" + signature }
