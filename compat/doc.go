@@ -2,5 +2,6 @@
 // real vocabulary. It is a module of its own because building those takes
 // minutes; the program itself never does.
 //
-// Run it with `go test ./...` in this folder after a change to a wire.
+// Run it with `go test -mod=mod ./...` in this folder after a change to a wire;
+// -mod=mod follows what the program itself requires by now.
 package compat

@@ -71,7 +71,26 @@ func without(t *rapid.T, raw []byte, field string) any {
 		t.Fatal(err)
 	}
 	delete(o, field)
+	dropNulls(o)
 	return o
+}
+
+// dropNulls takes out fields that are null: the SDK leaves them out, and both
+// mean the same.
+func dropNulls(v any) {
+	switch v := v.(type) {
+	case []any:
+		for _, x := range v {
+			dropNulls(x)
+		}
+	case map[string]any:
+		for k, x := range v {
+			if x == nil {
+				delete(v, k)
+			}
+			dropNulls(x)
+		}
+	}
 }
 
 // difference names the first place where two JSON values differ.

@@ -110,7 +110,7 @@ func chatHistory(list []chatMessage, r *Request) error {
 		if m.Content == nil && (m.Role != "assistant" || len(m.ToolCalls) == 0) {
 			return fmt.Errorf("%s.content: expected a string, got null", at)
 		}
-		if m.Content != nil && *m.Content == "" && m.Role != "tool" {
+		if m.Content != nil && *m.Content == "" {
 			return fmt.Errorf("%s.content is empty", at)
 		}
 		switch m.Role {

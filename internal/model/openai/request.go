@@ -3,6 +3,7 @@ package openai
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 
 	"belay/internal/event"
 	"belay/internal/fault"
@@ -137,12 +138,17 @@ func (m *Model) appendTurns(b []byte, open int, turns []wire.Turn, state string)
 	return b, stable
 }
 
-// resultText marks a failed result in words: this wire has no field for it.
+// resultText marks a failed result in words, since this wire has no field for
+// it, and an empty one, since some servers refuse empty content.
 func resultText(r model.ToolResult) string {
-	if r.Error {
-		return "ERROR: " + r.Text
+	text := r.Text
+	if strings.TrimSpace(text) == "" {
+		text = "(no output)"
 	}
-	return r.Text
+	if r.Error {
+		return "ERROR: " + text
+	}
+	return text
 }
 
 // appendAssistant writes content, calls and reasoning; the caller wrote the
