@@ -73,7 +73,9 @@ type Ledger interface {
 	Release(context.Context, Ticket) error
 
 	// PutArtifact stores bytes outside an append (a long log, before the event
-	// that refers to it). It is durable when it returns.
+	// that refers to it). It survives a kill of the process when it returns, and
+	// is on disk with the next durable append at the latest: never later than an
+	// event that refers to it.
 	PutArtifact(ctx context.Context, r io.Reader, media string) (event.Ref, error)
 	// OpenArtifact reads an artifact by its SHA-256, ErrNotFound when there is
 	// none. The reader fails if the content does not match its address.

@@ -47,8 +47,8 @@
 // switches it on.
 //
 // A commit that writes nothing syncs nothing, and so would promise what it
-// does not do. The one place where that could happen is PutArtifact of content
-// that is there already; it therefore always writes its row.
+// does not do. Every append writes; PutArtifact promises no more than a soft
+// commit, which the next durable one covers.
 //
 // When the sync of a commit fails, the kernel may have dropped the very pages
 // that were not written, and a later sync that succeeds proves nothing. The

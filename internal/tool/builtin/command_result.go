@@ -32,8 +32,11 @@ type digest struct {
 
 // read stores the output as an artifact and digests it on the way, in memory
 // that does not grow with it.
-func read(ctx context.Context, env tool.Env, p sandbox.Process) (digest, error) {
+func read(ctx context.Context, env tool.Env, p sandbox.Process, printed int64) (digest, error) {
 	d := digest{window: textcap.NewWindow(headBytes, tailBytes)}
+	if printed == 0 {
+		return d, nil // no artifact for nothing
+	}
 	out, err := p.Output()
 	if err != nil {
 		return d, fmt.Errorf("builtin: opening the output of attempt %s: %w", p.Key(), err)
@@ -81,7 +84,7 @@ func outputSoFar(p sandbox.Process) string {
 // ended turns a command's end into what the model is told and what is
 // recorded.
 func (t command) ended(ctx context.Context, env tool.Env, c sandbox.Command, p sandbox.Process, res sandbox.Result) (event.Outcome, event.Result, error) {
-	d, err := read(ctx, env, p)
+	d, err := read(ctx, env, p, res.Output)
 	if err != nil {
 		return "", event.Result{}, err
 	}

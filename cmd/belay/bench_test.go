@@ -1,0 +1,223 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"belay/internal/cli"
+	"belay/internal/core"
+	"belay/internal/core/lifecycle"
+	"belay/internal/event"
+	"belay/internal/ledger"
+	"belay/internal/ledger/sqlite"
+	"belay/internal/moment"
+	"belay/internal/runtime"
+	"belay/internal/service"
+)
+
+// BenchmarkStep is belay's own time for one step: from the model's last byte
+// to the next request, with SQLite on disk. The model is a script that answers
+// at once, so the whole time is ours. "read" reads a small file; "command" runs
+// the shell builtin true under the shim.
+func BenchmarkStep(b *testing.B) {
+	for name, call := range map[string]string{
+		"read":    "{tool: read_file, args: {path: a.txt}}",
+		"command": `{tool: run_command, args: {command: "true"}}`,
+	} {
+		b.Run(name, func(b *testing.B) { benchSteps(b, call) })
+	}
+}
+
+func benchSteps(b *testing.B, call string) {
+	dir := b.TempDir()
+	repo := filepath.Join(dir, "repo")
+	write(b, filepath.Join(repo, "a.txt"), "hello\n")
+	file := filepath.Join(dir, "script.yaml")
+	write(b, file, fmt.Sprintf("price: {input: 0, output: 0}\nsteps:\n  - {calls: [%s], repeat: %d}\n", call, b.N))
+	s, done, err := open(context.Background(), cli.OpenOptions{State: filepath.Join(dir, "state")})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer done()
+	started, err := s.Start(context.Background(), service.StartRequest{Repo: repo, Spec: event.GoalSpec{Text: "measure"},
+		Settings: event.Settings{Model: "script:" + file, Plan: event.PlanNever, Approve: event.ApproveAuto, StepsPerTurn: 1 << 40, SameError: 1 << 40}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var first, last time.Time
+	steps := 0
+	b.ResetTimer()
+	_, err = s.Attend(context.Background(), started.Goal, service.AttendOptions{OnEvent: func(e event.Event) {
+		switch e.Payload.(type) {
+		case event.ModelResponded:
+			if first.IsZero() {
+				first = time.Now()
+			}
+			last = time.Now()
+			steps++
+		}
+	}})
+	b.StopTimer()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if steps < b.N {
+		b.Fatalf("%d steps of %d", steps, b.N)
+	}
+	b.ReportMetric(float64(last.Sub(first).Microseconds())/float64(max(steps-1, 1))/1000, "ms/step")
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkOpen is the time to open a goal of n events: from nothing in memory
+// to the snapshot.
+func BenchmarkOpen(b *testing.B) {
+	for _, n := range []int{10, 1_000, 100_000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			dir := b.TempDir()
+			goal := longGoal(b, dir, n)
+			b.ResetTimer()
+			for range b.N {
+				s, done, err := open(context.Background(), cli.OpenOptions{State: dir})
+				if err != nil {
+					b.Fatal(err)
+				}
+				snap, err := s.Snapshot(context.Background(), goal)
+				if err != nil || snap.Head < uint64(n) {
+					b.Fatal(err, snap.Head)
+				}
+				if err := done(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/1000, "ms/open")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// longGoal writes a goal of at least n events through the core, with the state
+// caches that a driver would have left.
+func longGoal(tb testing.TB, dir string, n int) string {
+	ctx := context.Background()
+	l, err := sqlite.Open(ctx, dir, sqlite.Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer l.Close()
+	goal := "longgoal"
+	var s core.State
+	now := moment.Of(time.Now())
+	var seed byte
+	step := func(fence uint64, by event.Actor, body core.Body) {
+		seed++
+		now = now.AddMS(1)
+		in := core.Input{Now: now, By: by, Fence: fence, Body: body, Seed: [16]byte{seed, byte(s.Head), byte(s.Head >> 8), byte(s.Head >> 16)}}
+		r, err := core.Step(s, in)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		es, err := l.Append(ctx, ledger.Append{Goal: goal, Head: s.Head, Fence: s.Fence, Events: r.Events, Row: core.Row(r.State)})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		s = core.Fold(s, es)
+	}
+	step(0, event.ActorUser, core.Start{Goal: goal, Repo: "/r", Spec: event.GoalSpec{Text: "long"},
+		Settings: event.Settings{Model: "script:x", Plan: event.PlanNever, StepsPerTurn: 1 << 40}})
+	w := event.Worker("w")
+	step(1, w, core.Claimed{Worker: "w"})
+	step(1, w, core.Attached{Workspace: event.WorkspaceAttached{Root: "/r", Tree: "t", Sandbox: "none"}})
+	for i := 0; int(s.Head) < n; i++ {
+		step(1, w, core.Composed{Head: s.Head, Tokens: 10})
+		args := json.RawMessage(fmt.Sprintf(`{"path":"f%d"}`, i%500))
+		step(1, w, core.Replied{Request: s.Request.ID, Response: event.ModelResponded{Parts: []event.Part{{Kind: event.PartCall, CallID: fmt.Sprint("c", i), Tool: "read_file", Arguments: string(args)}}},
+			Proposals: []core.Proposal{{CallID: fmt.Sprint("c", i), Tool: "read_file", Effect: event.Read, Args: args, Access: event.Access{Reads: []string{"f"}}}}})
+		o := s.Open[0]
+		step(1, w, core.Ended{Op: o.ID, Attempt: 1, Outcome: event.Succeeded, Result: event.Result{
+			Output: event.Text{Head: strings.Repeat("line of output\n", 20)}, Seen: []event.FileSeen{{Path: fmt.Sprint("f", i%500), Hash: fmt.Sprint("h", i)}}}})
+	}
+	runtime.Cache(ctx, l, s)
+	if s.Status != lifecycle.Active {
+		tb.Fatal(s.Status, s.HandOff)
+	}
+	return goal
+}
+
+// BenchmarkDemo is the whole demo of the built binary: time to the first
+// request, time in total, and the peak memory of the runtime itself.
+func BenchmarkDemo(b *testing.B) {
+	bin := filepath.Join(b.TempDir(), "belay")
+	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
+		b.Fatalf("%v\n%s", err, out)
+	}
+	var peak, request float64
+	b.ResetTimer()
+	for range b.N {
+		began := time.Now()
+		c := exec.Command(bin, "demo", "--json")
+		first := &firstRequest{began: began}
+		c.Stdout = first
+		if err := c.Start(); err != nil {
+			b.Fatal(err)
+		}
+		first.pid = c.Process.Pid
+		if err := c.Wait(); err != nil {
+			b.Fatal(err)
+		}
+		peak = max(peak, first.peakMB)
+		request += float64(first.after.Microseconds()) / 1000
+	}
+	b.ReportMetric(b.Elapsed().Seconds()/float64(b.N), "s/demo")
+	b.ReportMetric(request/float64(b.N), "ms-to-first-request")
+	b.ReportMetric(peak, "MB-peak")
+	b.ReportMetric(0, "ns/op")
+}
+
+// firstRequest notes when the first request was announced.
+type firstRequest struct {
+	began time.Time
+	after time.Duration
+	buf   bytes.Buffer
+	pid   int
+	// peakMB is the process's own high-water mark, read with each line it
+	// prints: what wait reports would count the Go tools that the demo runs.
+	peakMB float64
+}
+
+func (f *firstRequest) Write(p []byte) (int, error) {
+	if status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", f.pid)); err == nil {
+		for line := range strings.Lines(string(status)) {
+			if kb, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+				n, _ := strconv.ParseFloat(strings.Fields(kb)[0], 64)
+				f.peakMB = max(f.peakMB, n/1024)
+			}
+		}
+	}
+	if f.after == 0 {
+		f.buf.Write(p)
+		if bytes.Contains(f.buf.Bytes(), []byte(`"model_requested"`)) {
+			f.after = time.Since(f.began)
+			f.buf.Reset()
+		}
+	}
+	return len(p), nil
+}
+
+func write(tb testing.TB, path, content string) {
+	tb.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		tb.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		tb.Fatal(err)
+	}
+}
