@@ -56,6 +56,8 @@ func TestEditsKeepWhatTheyDoNotTouch(t *testing.T) {
 		{name: "E4 tabs for the spaces of a Python file", content: "def f():\n    return 1\n", old: "def f():\n\treturn 1\n", new: "def f():\n\tif x:\n\t\treturn 2\n\treturn 1\n", want: "def f():\n    if x:\n        return 2\n    return 1\n"},
 		{name: "E4 a shallower new line", content: "a {\n\tb {\n\t\tc()\n\t}\n}\n", old: "        c()\n    }", new: "        c()\n    }\n    d()", want: "a {\n\tb {\n\t\tc()\n\t}\n\td()\n}\n"},
 		{name: "E4 trailing blanks of kept lines stay", content: "a  \nb\t\nc\n", old: "a\nb\nc", new: "a\nb\nC", want: "a  \nb\t\nC\n"},
+		{name: "E4 deleting a line", content: "a:\n\tb\n\tc\n", old: "    b\n", new: "", want: "a:\n\tc\n"},
+		{name: "E4 joining lines", content: "a:\n\tb\n\tc\n", old: "    b\n", new: "    b; ", want: "a:\n\tb; \tc\n"},
 		{name: "E4 in a CRLF file", content: "x:\r\n\ta\r\n\tb\r\n", old: "    a\n    b\n", new: "    a\n    q\n    b\n", want: "x:\r\n\ta\r\n\tq\r\n\tb\r\n"},
 		{name: "E5 first line of a file with a mark", content: "\xef\xbb\xbfa\nb\n", old: "a\n", new: "x\n", want: "\xef\xbb\xbfx\nb\n"},
 		{name: "E8 straight quotes for curly ones", content: "say “hi” and ‘go’\n", old: "say \"hi\" and 'go'", new: "say \"ho\" and 'go'", want: "say “ho” and ‘go’\n"},

@@ -43,12 +43,10 @@ func (v view) byIndent(old, new string) (match, []int) {
 	// A newline at the end of old stands for the one behind the region; it is
 	// part of the replacement only if new drops it.
 	text := new
-	end := at[0] + len(region)
 	if strings.HasSuffix(old, "\n") {
 		if t, ok := strings.CutSuffix(new, "\n"); ok {
 			text = t
-		} else if end < len(v.shown) {
-			end++
+		} else if at[0]+len(region) < len(v.shown) {
 			region += "\n"
 		}
 	}

@@ -33,8 +33,6 @@ type step struct {
 	name string   // in dir
 	temp string   // in dir
 	was  stamp    // zero when the file is new
-	uid  int
-	gid  int
 	made bool
 }
 
