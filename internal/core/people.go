@@ -6,6 +6,7 @@ import (
 
 	"belay/internal/core/approval"
 	"belay/internal/core/budget"
+	"belay/internal/core/evidence"
 	"belay/internal/core/lifecycle"
 	"belay/internal/core/operation"
 	"belay/internal/core/plan"
@@ -80,6 +81,11 @@ func CheckCriteria(cs []event.Criterion) error {
 		case event.CriterionScope:
 			if len(c.Allow) == 0 && len(c.Forbid) == 0 {
 				return fmt.Errorf("acceptance[%d] (%s): a scope criterion needs allow or forbid", i, c.ID)
+			}
+			for _, pattern := range append(append([]string(nil), c.Allow...), c.Forbid...) {
+				if err := evidence.CheckPattern(pattern); err != nil {
+					return fmt.Errorf("acceptance[%d] (%s): %w", i, c.ID, err)
+				}
 			}
 		case event.CriterionManual:
 			if strings.TrimSpace(c.Text) == "" {

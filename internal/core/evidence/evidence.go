@@ -216,27 +216,56 @@ func matchAny(patterns []string, p string) bool {
 // one segment, ** over any number of segments, and a pattern that names a
 // folder matches everything below it.
 func MatchPath(pattern, p string) bool {
-	pattern = strings.TrimSuffix(strings.TrimPrefix(pattern, "./"), "/")
-	return matchSegments(strings.Split(pattern, "/"), strings.Split(p, "/"))
+	return matchSegments(segments(pattern), strings.Split(p, "/"))
 }
 
-func matchSegments(pat, segs []string) bool {
-	if len(pat) == 0 {
-		return true // the pattern named a folder above, or the path itself
+func segments(pattern string) []string {
+	return strings.Split(strings.TrimSuffix(strings.TrimPrefix(pattern, "./"), "/"), "/")
+}
+
+// CheckPattern says why a pattern could never match, or nil: a forbidden path
+// that is written wrong would forbid nothing.
+func CheckPattern(pattern string) error {
+	if strings.HasPrefix(pattern, "/") {
+		return fmt.Errorf("%q is absolute; write it relative to the workspace", pattern)
 	}
-	if pat[0] == "**" {
-		for i := 0; i <= len(segs); i++ {
-			if matchSegments(pat[1:], segs[i:]) {
-				return true
-			}
+	for _, seg := range segments(pattern) {
+		switch _, err := path.Match(seg, ""); {
+		case err != nil:
+			return fmt.Errorf("%q: %q is no pattern: %w", pattern, seg, err)
+		case seg == "" || seg == "." || seg == "..":
+			return fmt.Errorf("%q matches no path of a workspace; write it from the root, without . or ..", pattern)
 		}
-		return false
 	}
-	if len(segs) == 0 {
-		return false
+	return nil
+}
+
+// matchSegments goes back only to the last ** that it passed, so that many of
+// them cost no more than one.
+func matchSegments(pat, segs []string) bool {
+	star, rest := -1, 0 // after the last **, and where it began to match
+	p, s := 0, 0
+	for {
+		switch {
+		case p == len(pat):
+			return true // the pattern named a folder above, or the path itself
+		case pat[p] == "**":
+			p++
+			star, rest = p, s
+		case s < len(segs) && matchSegment(pat[p], segs[s]):
+			p, s = p+1, s+1
+		case star >= 0 && rest < len(segs):
+			rest++
+			p, s = star, rest
+		default:
+			return false
+		}
 	}
-	ok, err := path.Match(pat[0], segs[0])
-	return err == nil && ok && matchSegments(pat[1:], segs[1:])
+}
+
+func matchSegment(pat, seg string) bool {
+	ok, err := path.Match(pat, seg)
+	return err == nil && ok
 }
 
 // Conclude turns the results of all criteria into a verdict.
