@@ -187,6 +187,9 @@ func matches(words []arg, call []string) bool {
 		}
 		return false
 	}
+	if w.vanish && matches(words[1:], call) {
+		return true
+	}
 	if len(call) == 0 {
 		return false
 	}

@@ -33,12 +33,13 @@ func init() {
 // wrap judges what follows a wrapper: after its options and skip operands.
 func (c *call) wrap(o *optset, skip int) {
 	p := c.parse(o, true)
-	c.through = true
 	if len(p.operands) <= skip {
+		c.note = "runs nothing"
 		return
 	}
+	c.through = true
 	for _, a := range p.operands[:skip] {
-		if a.loose {
+		if a.loose || a.vanish || a.glob {
 			c.unclear(a.src, "which command "+c.name+" runs is not known before it runs", "quote "+a.src)
 			return
 		}
@@ -84,6 +85,9 @@ func (c *call) command() {
 	if _, ok := p.get("-v", "-V"); ok {
 		c.through, c.note = false, "looks a name up"
 		return
+	}
+	if len(p.operands) == 0 {
+		c.through, c.note = false, "runs nothing"
 	}
 	c.run(p.operands)
 }

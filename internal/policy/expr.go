@@ -28,6 +28,10 @@ func (w *walker) wordParts(parts []syntax.WordPart) {
 			}
 			w.nested(p, p.Stmts)
 		case *syntax.ProcSubst:
+			if len(p.Stmts) == 0 {
+				// Bash makes nothing of it, not a file's name.
+				w.unresolved(w.source(p), "a substitution without a command", "leave it out")
+			}
 			if p.Op != syntax.CmdIn {
 				w.unresolved(w.source(p), "a process that is written to through a substitution", "a pipe")
 			}

@@ -138,7 +138,7 @@ func (o *optset) value(p *parsed, op opt, rest []arg) int {
 		p.opts = append(p.opts, op)
 		return 0
 	}
-	if rest[0].loose || rest[0].glob {
+	if rest[0].loose || rest[0].glob || rest[0].vanish {
 		p.bad = append(p.bad, rest[0])
 	}
 	op.arg, op.has = rest[0], true

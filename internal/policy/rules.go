@@ -208,7 +208,7 @@ func run(es []elem, words []arg, generous bool) bool {
 		for i := range next {
 			// A word that may be several, or none, may leave the position
 			// where it is.
-			next[i] = generous && (w.loose || w.repeat) && at[i]
+			next[i] = generous && (w.loose || w.repeat || w.vanish) && at[i]
 		}
 		for i, e := range es {
 			if !at[i] {

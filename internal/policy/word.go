@@ -17,6 +17,7 @@ type arg struct {
 	loose  bool   // may turn out as no word or as several, of any shape
 	tame   bool   // unknown, but certainly no option
 	repeat bool   // stands for one or more words of this shape
+	vanish bool   // may turn out as no word
 }
 
 func known(val string) arg { return arg{src: val, val: val, static: true} }
@@ -54,6 +55,7 @@ type piece struct {
 	raw    bool // source text, in which a backslash quotes the next byte
 	loose  bool
 	tame   bool
+	vanish bool // tame, but may be empty
 }
 
 // maxVariants bounds how many readings of one command are judged one by one.
@@ -217,7 +219,7 @@ func (w *walker) pieces(p syntax.WordPart, quoted, first bool) []piece {
 		return w.paramPieces(p, quoted)
 	case *syntax.CmdSubst:
 		tame := w.tame(p)
-		return []piece{{quoted: quoted || tame, loose: !quoted && !tame, tame: tame}}
+		return []piece{{quoted: quoted || tame, loose: !quoted && !tame, tame: tame, vanish: !quoted && tame && !numberCommand(p)}}
 	case *syntax.ArithmExp:
 		return []piece{{quoted: true, tame: true}}
 	case *syntax.ProcSubst:
@@ -265,7 +267,7 @@ func join(a, b piece) piece {
 // paramPieces are the possible values of a parameter.
 func (w *walker) paramPieces(p *syntax.ParamExp, quoted bool) []piece {
 	if p.Length || p.Param != nil && plainParam(p) && strings.Contains("#?$!", p.Param.Value) {
-		return []piece{{quoted: true, tame: true}}
+		return []piece{{quoted: true, tame: true, vanish: !quoted && !p.Length && p.Param.Value == "!"}}
 	}
 	if p.Param == nil || !plainParam(p) {
 		multi := p.Index != nil || p.Excl || p.Param != nil && (p.Param.Value == "@" || p.Param.Value == "*")
@@ -280,7 +282,7 @@ func (w *walker) paramPieces(p *syntax.ParamExp, quoted bool) []piece {
 	for _, v := range vals {
 		if !v.static || v.glob {
 			// A quoted value is one word, whatever it is.
-			u := piece{text: prefixOf(v), quoted: quoted, loose: !quoted && !v.tame, tame: v.tame}
+			u := piece{text: prefixOf(v), quoted: quoted, loose: !quoted && !v.tame, tame: v.tame, vanish: !quoted && v.tame}
 			if v.loose {
 				u.text = ""
 			}
@@ -371,6 +373,7 @@ func (b *builder) unknown(p piece) {
 		known, _, _ := strings.Cut(p.text, "\x00")
 		b.cur.frag = b.cur.val + "\x00" + p.text
 		b.cur.tame = !b.begun && p.tame
+		b.cur.vanish = !b.begun && p.vanish
 		if b.cur.glob {
 			// A wildcard before the unknown piece: nothing after it is sure.
 			b.cur.val = prefixOf(arg{val: b.pat, glob: true})
