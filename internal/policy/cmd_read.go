@@ -173,8 +173,6 @@ var treeOptions = options("a d f i l p s h u g D F q N Q r t c U v C n A S J X x
 
 func (c *call) tree() { c.parse(treeOptions, false) }
 
-var xxdOptions = options("a b e i p u E d r C g= l= s= c= o= n=")
-
 func (c *call) xxd() {
 	// xxd takes its options with one dash and any length: -ps, -len 16.
 	var operands []arg

@@ -8,7 +8,7 @@ import "strings"
 func init() {
 	learn("interpreter", (*call).interpreter, "python", "python2", "python3", "pypy", "pypy3", "node", "nodejs", "deno", "bun", "ruby", "irb", "perl", "php",
 		"lua", "luajit", "tclsh", "Rscript", "R", "julia", "groovy", "scala", "swift", "java", "kotlin", "ghci", "runghc", "runhaskell", "osascript", "expect",
-		"erl", "elixir", "iex", "guile", "racket", "clojure", "ts-node", "tsx", "dc", "sqlite3", "m4", "gdb", "lldb", "strace", "ltrace", "perf", "awk-c")
+		"erl", "elixir", "iex", "guile", "racket", "clojure", "ts-node", "tsx", "dc", "sqlite3", "m4", "gdb", "lldb", "strace", "ltrace", "perf")
 	learn("task", (*call).task, "make", "gmake", "cmake", "ninja", "meson", "bazel", "buck", "just", "task", "rake", "gradle", "gradlew", "mvn", "ant", "sbt",
 		"tox", "nox", "invoke", "doit", "mage", "scons", "earthly", "dagger", "pre-commit", "tsc", "eslint", "prettier", "ruff", "black", "mypy", "pylint",
 		"flake8", "jest", "vitest", "mocha", "playwright", "cypress", "phpunit", "rspec", "golangci-lint", "staticcheck", "gcc", "g++", "cc", "c++", "clang",
@@ -27,7 +27,7 @@ func init() {
 	learn("container", func(c *call) { c.network(c.name + " starts programs outside of what belay can hold") },
 		"docker", "podman", "nerdctl", "buildah", "docker-compose", "podman-compose", "lxc", "vagrant", "qemu", "virsh", "ctr", "crictl", "runc", "bwrap")
 	learn("desktop", func(c *call) { c.ask("", c.name+" opens something on the user's desktop", "") },
-		"open", "xdg-open", "start", "notify-send", "pbcopy", "pbpaste", "xclip", "xsel", "wl-copy", "wl-paste", "say", "screencapture", "tmux", "screen", "top", "htop", "nohup.sh")
+		"open", "xdg-open", "start", "notify-send", "pbcopy", "pbpaste", "xclip", "xsel", "wl-copy", "wl-paste", "say", "screencapture", "tmux", "screen", "top", "htop")
 }
 
 // onlyVersion reports whether a call asks for nothing but the program's
