@@ -10,9 +10,11 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"belay/internal/cli"
 	"belay/internal/effect"
+	"belay/internal/failpoint"
 	"belay/internal/ledger/sqlite"
 	"belay/internal/model"
 	"belay/internal/model/anthropic"
@@ -92,6 +94,7 @@ func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() erro
 		Rules:     func(repo string) ([]rule, []string, error) { return loadRules(configDir(), repo) },
 		Worker:    newWorker,
 		Dead:      deadWorker,
+		Lease:     failpoint.Tune[time.Duration](0, 900*time.Millisecond),
 	})
 	done := func() error {
 		var errs []error

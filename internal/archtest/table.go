@@ -39,6 +39,7 @@ var rooms = []room{
 	{path: "internal/event", floor: facts, pure: true},
 	{path: "internal/fault", floor: facts, pure: true},
 	{path: "internal/moment", floor: facts, pure: true},
+	{path: "internal/failpoint", floor: facts},
 
 	{path: "internal/core/operation", floor: machines, pure: true},
 	{path: "internal/core/lifecycle", floor: machines, pure: true},
@@ -106,6 +107,7 @@ var rooms = []room{
 	{path: "cmd/belay", floor: mains},
 	{path: "internal/event/gen", floor: mains},
 	{path: "internal/archtest", floor: mains},
+	{path: "internal/torture", floor: mains},
 }
 
 // exception allows one import that the floors alone would refuse.

@@ -9,6 +9,7 @@ import (
 
 	"belay/internal/core"
 	"belay/internal/event"
+	"belay/internal/failpoint"
 	"belay/internal/fault"
 	"belay/internal/model"
 	"belay/internal/prompt"
@@ -81,7 +82,9 @@ func (c *Composer) Ask(ctx context.Context, s core.State, e core.Ask) (core.Body
 		onDelta = func(d model.Delta) { live.Delta(e.Request, d) }
 	}
 	began := time.Now()
+	failpoint.Hit(failpoint.AskBefore)
 	resp, err := c.goal.Model.Send(ctx, req, onDelta)
+	failpoint.Hit(failpoint.AskAfter)
 	took := time.Since(began).Milliseconds()
 	if err != nil {
 		return c.replyFailed(ctx, e, resp, err)

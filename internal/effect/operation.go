@@ -7,6 +7,7 @@ import (
 	"belay/internal/core"
 	"belay/internal/core/operation"
 	"belay/internal/event"
+	"belay/internal/failpoint"
 	"belay/internal/fault"
 	"belay/internal/sandbox"
 	"belay/internal/tool"
@@ -42,6 +43,7 @@ func (g *Goal) prepare(ctx context.Context, s core.State, e core.Prepare) (core.
 		return b, nil
 	}
 	ready, err := p.Prepare(ctx, g.env(s, e.Op.ID), g.call(s, e.Op, e.Op.Attempt+1))
+	failpoint.Hit(failpoint.PrepareAfter)
 	if err != nil {
 		return fail(err, fault.Internal)
 	}
@@ -67,7 +69,9 @@ func (g *Goal) run(ctx context.Context, s core.State, e core.Run) (core.Body, er
 	if !ok {
 		return g.failed(e.Op, e.Attempt, fault.New(fault.Internal, fault.Runtime, e.Op.Tool+" cannot be run", "")), nil
 	}
+	failpoint.Hit(failpoint.RunBefore)
 	outcome, result, err := r.Run(ctx, g.env(s, e.Op.ID), g.call(s, e.Op, e.Attempt))
+	failpoint.Hit(failpoint.RunAfter)
 	switch {
 	case err == nil:
 		return core.Ended{Op: e.Op.ID, Attempt: e.Attempt, Outcome: outcome, Result: result}, nil
@@ -105,7 +109,9 @@ func (g *Goal) probe(ctx context.Context, s core.State, e core.Probe) (core.Body
 	if err != nil || !ok {
 		return g.unknown(e.Op, e.Attempt, recovered, event.Result{}, "no tool "+e.Op.Tool+" of this version can look at it"), nil
 	}
+	failpoint.Hit(failpoint.ProbeBefore)
 	f, err := p.Probe(ctx, g.env(s, e.Op.ID), g.call(s, e.Op, e.Attempt))
+	failpoint.Hit(failpoint.ProbeAfter)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}

@@ -7,6 +7,7 @@ import (
 
 	"belay/internal/core"
 	"belay/internal/event"
+	"belay/internal/failpoint"
 	"belay/internal/fault"
 )
 
@@ -26,6 +27,7 @@ func (g *Goal) attach(ctx context.Context) (core.Body, error) {
 	if err == nil {
 		err = g.Workspace.Keep(ctx, g.ID+"/cp0", a.Tree)
 	}
+	failpoint.Hit(failpoint.AttachKept)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -42,7 +44,9 @@ func (g *Goal) attach(ctx context.Context) (core.Body, error) {
 
 // observe looks at the workspace as it is now.
 func (g *Goal) observe(ctx context.Context, s core.State, e core.Observe) (core.Body, error) {
+	failpoint.Hit(failpoint.ObserveBefore)
 	o, err := g.look(ctx, s, e.From, e.Baseline)
+	failpoint.Hit(failpoint.ObserveAfter)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()

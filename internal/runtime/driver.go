@@ -11,6 +11,7 @@ import (
 	"belay/internal/core"
 	"belay/internal/effect"
 	"belay/internal/event"
+	"belay/internal/failpoint"
 	"belay/internal/ledger"
 	"belay/internal/moment"
 	"belay/internal/transcript"
@@ -28,6 +29,9 @@ type Config struct {
 	Worker string
 	// Lease is how long the ticket holds without renewal.
 	Lease time.Duration
+	// Ticket is the right to advance the goal, if it was claimed already; else
+	// Drive claims it. Drive gives it back.
+	Ticket *ledger.Ticket
 	// Evict names a lease owner that is known to be dead.
 	Evict string
 	// Grace is how long short operations may take to end when the driver is
@@ -77,10 +81,12 @@ func Drive(ctx context.Context, c Config) error {
 	if c.Lease <= 0 {
 		c.Lease = DefaultLease
 	}
+	failpoint.Hit(failpoint.ClaimBefore)
 	t, err := c.Ledger.Claim(ctx, ledger.Claim{Goal: c.Goal.ID, Owner: c.Worker, Lease: c.Lease, Evict: c.Evict})
 	if err != nil {
 		return fmt.Errorf("claim goal %s: %w", c.Goal.ID, err)
 	}
+	failpoint.Hit(failpoint.ClaimAfter)
 	d := &driver{Config: c, ticket: t, fence: t.Fence, store: t.Fence, flight: map[string]*flight{}, results: make(chan result)}
 	defer d.release()
 	if d.state, err = Load(ctx, c.Ledger, c.Goal.ID); err != nil {
@@ -92,6 +98,17 @@ func Drive(ctx context.Context, c Config) error {
 	}
 	d.composer = effect.NewComposer(c.Goal)
 	return d.run(ctx)
+}
+
+func (c Config) claim(ctx context.Context) (ledger.Ticket, error) {
+	if c.Ticket != nil {
+		return *c.Ticket, nil
+	}
+	t, err := c.Ledger.Claim(ctx, ledger.Claim{Goal: c.Goal.ID, Owner: c.Worker, Lease: c.Lease, Evict: c.Evict})
+	if err != nil {
+		return t, fmt.Errorf("claim goal %s: %w", c.Goal.ID, err)
+	}
+	return t, nil
 }
 
 // run is the loop: one input after the other, until nothing is in flight.
@@ -197,6 +214,7 @@ func (d *driver) step(ctx context.Context, b core.Body) error {
 			d.want(ctx, r.Effects)
 			return nil
 		}
+		failpoint.Hit(failpoint.Either(r.Durable, failpoint.DurableBefore, failpoint.SoftBefore))
 		es, err := d.Ledger.Append(ctx, ledger.Append{Goal: d.Goal.ID, Head: d.state.Head, Fence: max(d.fence, d.state.Fence, d.store),
 			Events: r.Events, Row: core.Row(r.State), Durable: r.Durable})
 		switch {
@@ -211,6 +229,7 @@ func (d *driver) step(ctx context.Context, b core.Body) error {
 		case err != nil:
 			return fmt.Errorf("goal %s stops: the ledger did not take %d events after %d: %w", d.Goal.ID, len(r.Events), d.state.Head, err)
 		}
+		failpoint.Hit(failpoint.Either(r.Durable, failpoint.DurableAfter, failpoint.SoftAfter))
 		d.fold(es)
 		if holder {
 			d.fence = d.state.Fence
@@ -285,7 +304,9 @@ func (d *driver) launch(ctx context.Context, e core.Effect) {
 	d.running.Go(func() {
 		var b core.Body
 		if err == nil {
+			failpoint.Hit(failpoint.LaunchEffect)
 			b, err = do(ctx)
+			failpoint.Hit(failpoint.EffectReturned)
 		}
 		if ctx.Err() != nil && b == nil {
 			return // cancelled: whoever cancelled it does not wait for it

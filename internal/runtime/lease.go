@@ -7,6 +7,7 @@ import (
 
 	"belay/internal/core"
 	"belay/internal/event"
+	"belay/internal/failpoint"
 	"belay/internal/ledger"
 )
 
@@ -21,7 +22,9 @@ const DefaultGrace = 5 * time.Second
 const releaseTimeout = 3 * time.Second
 
 func (d *driver) renew(ctx context.Context) error {
+	failpoint.Hit(failpoint.RenewBefore)
 	t, err := d.Ledger.Renew(ctx, d.ticket, d.Lease)
+	failpoint.Hit(failpoint.RenewAfter)
 	if err == nil {
 		d.ticket = t
 		return nil
@@ -113,5 +116,7 @@ func (d *driver) release() {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
 	defer cancel()
 	// A ticket that cannot be given back ends with its lease.
+	failpoint.Hit(failpoint.ReleaseBefore)
 	_ = d.Ledger.Release(ctx, d.ticket)
+	failpoint.Hit(failpoint.ReleaseAfter)
 }

@@ -6,11 +6,12 @@ import (
 	"errors"
 
 	"belay/internal/core"
+	"belay/internal/failpoint"
 	"belay/internal/ledger"
 )
 
 // cacheEvery is how many events may have to be folded when a goal is opened.
-const cacheEvery = 256
+var cacheEvery = failpoint.Tune[uint64](256, 24)
 
 // Load folds a goal's state from its cache and the events after it.
 func Load(ctx context.Context, l ledger.Ledger, goal string) (core.State, error) {
@@ -61,6 +62,8 @@ func Cache(ctx context.Context, l ledger.Ledger, s core.State) {
 		return // a newer binary may understand what this one does not
 	}
 	if b, err := json.Marshal(s); err == nil {
+		failpoint.Hit(failpoint.CacheBefore)
 		_ = l.SaveCache(ctx, s.Goal, ledger.Cache{Seq: s.Head, Schema: core.StateSchema, Blob: b})
+		failpoint.Hit(failpoint.CacheAfter)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"belay/internal/core"
 	"belay/internal/event"
+	"belay/internal/failpoint"
 	"belay/internal/ledger"
 	"belay/internal/moment"
 )
@@ -66,10 +67,12 @@ func (s *Service) Start(ctx context.Context, r StartRequest) (Started, error) {
 	if err != nil {
 		return Started{}, fmt.Errorf("%w: %w", ErrUsage, err)
 	}
+	failpoint.Hit(failpoint.StartBefore)
 	_, err = s.Ledger.Append(ctx, ledger.Append{Goal: out.Goal, Events: ready.Events, Row: core.Row(ready.State), Durable: true})
 	if err != nil {
 		return Started{}, fmt.Errorf("the ledger did not take the goal: %w", err)
 	}
+	failpoint.Hit(failpoint.StartAfter)
 	return out, nil
 }
 

@@ -21,6 +21,7 @@ import (
 	"belay/internal/core"
 	"belay/internal/effect"
 	"belay/internal/event"
+	"belay/internal/failpoint"
 	"belay/internal/ledger"
 	"belay/internal/model"
 	"belay/internal/moment"
@@ -199,6 +200,7 @@ func (s *Service) do(ctx context.Context, goal string, b core.Body) (core.State,
 		if err != nil {
 			return st, fmt.Errorf("goal %s: %w", goal, err)
 		}
+		failpoint.Hit(failpoint.CommandBefore)
 		_, err = s.Ledger.Append(ctx, ledger.Append{Goal: goal, Head: st.Head, Fence: row.Fence, Events: r.Events,
 			Row: core.Row(r.State), Durable: true})
 		if errors.Is(err, ledger.ErrConflict) || errors.Is(err, ledger.ErrFenced) {
@@ -207,6 +209,7 @@ func (s *Service) do(ctx context.Context, goal string, b core.Body) (core.State,
 		if err != nil {
 			return st, fmt.Errorf("goal %s: the ledger did not take the command: %w", goal, err)
 		}
+		failpoint.Hit(failpoint.CommandAfter)
 		return s.state(ctx, goal)
 	}
 	return core.State{}, fmt.Errorf("goal %s is written to without pause; try again", goal)

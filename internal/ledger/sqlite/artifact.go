@@ -17,6 +17,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"belay/internal/event"
+	"belay/internal/failpoint"
 	"belay/internal/ledger"
 	"belay/internal/ledger/rules"
 	"belay/internal/moment"
@@ -219,11 +220,13 @@ func (f *tempFile) discard() {
 func (f *tempFile) publish(path string) error {
 	dir := filepath.Dir(path)
 	err := f.Sync()
+	failpoint.Hit(failpoint.ArtifactWrite)
 	if err == nil {
 		err = os.MkdirAll(dir, 0o700)
 	}
 	if err == nil {
 		err = os.Rename(f.Name(), path)
+		failpoint.Hit(failpoint.ArtifactNamed)
 	}
 	if err != nil {
 		f.discard()

@@ -14,6 +14,7 @@ import (
 
 	driver "modernc.org/sqlite"
 
+	"belay/internal/failpoint"
 	"belay/internal/ledger"
 	"belay/internal/moment"
 )
@@ -189,6 +190,7 @@ func syncDir(dir string) error {
 // refused, followers end, and the log is checkpointed by the last process.
 func (l *Ledger) Close() error {
 	l.closeOnce.Do(func() {
+		failpoint.Hit(failpoint.CheckpointWAL)
 		close(l.closed)
 		l.writer.close()
 		l.hub.wait()

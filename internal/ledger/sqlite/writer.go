@@ -12,6 +12,7 @@ import (
 
 	codes "modernc.org/sqlite/lib"
 
+	"belay/internal/failpoint"
 	"belay/internal/ledger"
 )
 
@@ -254,7 +255,11 @@ func (w *writer) finish(jobs []*job) {
 		w.answer(jobs, nil)
 		return
 	}
-	err := w.retryBusy("COMMIT")
+	err := failpoint.Err(failpoint.CommitBefore)
+	if err == nil {
+		err = w.retryBusy("COMMIT")
+	}
+	failpoint.Hit(failpoint.CommitAfter)
 	if err != nil {
 		w.exec("ROLLBACK")
 		if code(err) == codes.SQLITE_IOERR {
@@ -283,6 +288,7 @@ func (w *writer) begin(durable bool) error {
 	if err := w.retryBusy("BEGIN IMMEDIATE"); err != nil {
 		return w.l.wrap("begin", err)
 	}
+	failpoint.Hit(failpoint.TxBegun)
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"belay/internal/failpoint"
 	"belay/internal/sandbox"
 )
 
@@ -203,12 +204,14 @@ func (s *Sandbox) publish(ctx context.Context, sp spec) (*process, error) {
 		return nil, fmt.Errorf("shim: %w", err)
 	}
 	defer syscall.Close(control)
+	failpoint.Hit(failpoint.RecordPrepared)
 	r := s.record(sp.Key)
 	// A directory cannot be renamed onto one that is not empty, so exactly one
 	// starter gets through.
 	if err := os.Rename(string(tmp), string(r)); err != nil {
 		return nil, fmt.Errorf("shim: record attempt %s: %w", sp.Key, err)
 	}
+	failpoint.Hit(failpoint.RecordNamed)
 	if err := s.handOver(ctx, r, sp); err != nil {
 		// Nothing has run. This worker still holds alive, so only it may remove
 		// the record.
@@ -235,9 +238,11 @@ func (s *Sandbox) handOver(ctx context.Context, r record, sp spec) error {
 	if err != nil {
 		return fmt.Errorf("shim: start %s: %w", sp.Key, err)
 	}
+	failpoint.Hit(failpoint.HandedOver)
 	// From "go" on, only an explicit refusal by the shim, or its end before the
 	// marker was written, means that nothing has run.
 	err = h.launch(ctx)
+	failpoint.Hit(failpoint.LaunchedShim)
 	s.replenish(h)
 	if err == nil || r.mayHaveRun() && !errors.Is(err, errRefused) {
 		return nil
@@ -298,9 +303,11 @@ func (s *Sandbox) publishVoid(key string) error {
 	if err := os.WriteFile(tmp.file(voidFile), nil, 0o600); err != nil {
 		return fmt.Errorf("shim: void attempt %s: %w", key, err)
 	}
+	failpoint.Hit(failpoint.VoidBefore)
 	if err := os.Rename(string(tmp), string(s.record(key))); err != nil {
 		return fmt.Errorf("shim: void attempt %s: %w", key, err)
 	}
+	failpoint.Hit(failpoint.VoidAfter)
 	return nil
 }
 
@@ -457,6 +464,7 @@ func (s *Sandbox) remove(r record) error {
 	if err := os.Rename(string(r), trash); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("shim: remove record: %w", err)
 	}
+	failpoint.Hit(failpoint.RecordTrashed)
 	if err := os.RemoveAll(trash); err != nil {
 		return fmt.Errorf("shim: remove record: %w", err)
 	}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"belay/internal/failpoint"
 )
 
 // helper is a shim process that this worker started and has not let go of yet.
@@ -66,7 +68,7 @@ func startHelper() (*helper, error) {
 		// The shim needs nothing of the worker's environment, and what it does
 		// not have it cannot leak. It keeps no directory of the user's busy. Two
 		// processors are plenty: it mostly waits.
-		Dir: "/", Env: []string{envHelper + "=1", "GOMAXPROCS=2"},
+		Dir: "/", Env: append(failpoint.Environ(), envHelper+"=1", "GOMAXPROCS=2"),
 		Files: []*os.File{null, null, null, theirs},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"belay/internal/failpoint"
 	"belay/internal/sandbox"
 )
 
@@ -78,6 +79,7 @@ func openAlive(r record) (*os.File, error) {
 // settle reads what is true once nobody holds the record any more.
 func (p *process) settle() (sandbox.Result, error) {
 	res, err := p.record.result()
+	failpoint.Hit(failpoint.ResultRead)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return res, p.unreadable(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"belay/internal/failpoint"
 )
 
 // pump moves the command's output from its pipe to the spool. It never stops
@@ -79,7 +81,9 @@ func (p *pump) drain(buf []byte) {
 func (p *pump) store(b []byte) {
 	fits := b[:min(int64(len(b)), p.max-p.kept)]
 	if len(fits) > 0 {
+		failpoint.Hit(failpoint.SpoolBefore)
 		n, err := p.to.Write(fits)
+		failpoint.Hit(failpoint.SpoolAfter)
 		p.kept += int64(n)
 		if err != nil {
 			p.max = p.kept

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"belay/internal/failpoint"
 	"belay/internal/sandbox"
 )
 
@@ -267,6 +268,7 @@ func (r record) writeResult(id string, res sandbox.Result, output *os.File) erro
 	if outErr := <-synced; err == nil && outErr != nil {
 		err = fmt.Errorf("sync %s: %w", output.Name(), outErr)
 	}
+	failpoint.Hit(failpoint.ResultWritten)
 	if err == nil {
 		err = os.Rename(r.file(resultTemp), r.file(resultFile))
 	}

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"belay/internal/failpoint"
 	"belay/internal/sandbox"
 )
 
@@ -75,24 +76,30 @@ func serve() int {
 		refuse(sock, err)
 		return 1
 	}
+	failpoint.Hit(failpoint.ShimTaken)
 	if _, err := io.WriteString(sock, "ready\n"); err != nil {
 		return 0
 	}
 	if line, err := in.ReadString('\n'); err != nil || line != "go\n" {
 		return 0 // the worker died or changed its mind: nothing has run
 	}
+	failpoint.Hit(failpoint.ShimTold)
 	if err := r.showMarker(); err != nil {
 		refuse(sock, err)
 		return 1
 	}
+	failpoint.Hit(failpoint.ShimMarked)
 	// The worker may die at any moment from here on; a failed answer to it
 	// changes nothing.
 	res := s.run(func() { _, _ = io.WriteString(sock, "started\n") })
+	failpoint.Hit(failpoint.ShimTreeEnded)
 	if err := r.writeResult(s.spec.ID, res, s.output); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	failpoint.Hit(failpoint.ResultNamed)
 	_ = syscall.Close(s.alive) // waiters wake here
+	failpoint.Hit(failpoint.ShimLetGo)
 	if err := syncDir(string(r)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
@@ -271,7 +278,9 @@ func (s *supervisor) run(started func()) sandbox.Result {
 	p := newPump(s.from, s.output, limit)
 	go p.run()
 	go s.reap()
+	failpoint.Hit(failpoint.ShimSpawned)
 	started()
+	failpoint.Hit(failpoint.ShimStarted)
 	s.watch()
 	p.finish()
 	s.res.Output, s.res.Dropped = p.kept, p.dropped

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"belay/internal/failpoint"
 	"belay/internal/fault"
 	"belay/internal/workspace"
 )
@@ -54,6 +55,7 @@ func (w *Workspace) Apply(ctx context.Context, edits []workspace.Edit) (err erro
 	if err != nil {
 		return err
 	}
+	failpoint.Hit(failpoint.JournalWritten)
 	defer func() {
 		for _, s := range steps {
 			if s.dir != nil {
@@ -67,8 +69,11 @@ func (w *Workspace) Apply(ctx context.Context, edits []workspace.Edit) (err erro
 	for _, s := range steps {
 		// What still stands under a temporary name is an original.
 		unix.Unlinkat(int(s.dir.Fd()), s.temp, 0)
+		failpoint.Hit(failpoint.TempRemoved)
 	}
-	return j.done()
+	err = j.done()
+	failpoint.Hit(failpoint.JournalRemoved)
+	return err
 }
 
 // compare finds every target and holds it against its base, before anything
@@ -155,15 +160,18 @@ func (w *Workspace) makeAll(ctx context.Context, steps []*step, j *journal) erro
 			if err := w.stage(s); err != nil {
 				return err
 			}
+			failpoint.Hit(failpoint.EditStaged)
 		}
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("applying edits: %w", err)
 	}
 	for _, s := range steps {
+		failpoint.Hit(failpoint.EditBefore)
 		if err := s.make(); err != nil {
 			return err
 		}
+		failpoint.Hit(failpoint.EditMade)
 	}
 	for i, s := range steps {
 		if i > 0 && parent(s.t.real) == parent(steps[i-1].t.real) {
@@ -173,6 +181,7 @@ func (w *Workspace) makeAll(ctx context.Context, steps []*step, j *journal) erro
 			return storageFault(err)
 		}
 	}
+	failpoint.Hit(failpoint.EditsMade)
 	return nil
 }
 
@@ -194,6 +203,7 @@ func (w *Workspace) openFolder(s *step, j *journal) error {
 		if err := w.root.Mkdir(missing[i], 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return pathFault(s.t.path, err)
 		}
+		failpoint.Hit(failpoint.FolderMade)
 		if err := w.syncFolder(parent(missing[i])); err != nil {
 			return err
 		}

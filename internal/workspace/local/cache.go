@@ -6,6 +6,8 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+
+	"belay/internal/failpoint"
 )
 
 // The snapshot is kept beside the objects that it names, so that a new process
@@ -37,6 +39,7 @@ func (w *Workspace) writeSnapshot() {
 	}
 	_, err = temp.Write(b)
 	if err = errors.Join(err, temp.Close()); err == nil {
+		failpoint.Hit(failpoint.SnapshotWritten)
 		err = os.Rename(temp.Name(), w.snapshotPath())
 	}
 	if err != nil {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"belay/internal/failpoint"
 )
 
 // pendingDir holds a journal for each Apply that is under way.
@@ -113,9 +115,11 @@ func (w *Workspace) Clean(ctx context.Context) error {
 			}
 			continue
 		}
+		failpoint.Hit(failpoint.CleanBefore)
 		if err := w.settle(j); err != nil {
 			return err
 		}
+		failpoint.Hit(failpoint.CleanAfter)
 	}
 	return w.sweep(ctx)
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"belay/internal/failpoint"
 	"belay/internal/fault"
 	"belay/internal/workspace"
 )
@@ -198,6 +199,7 @@ func (w *Workspace) initStore(ctx context.Context) error {
 			return storageFault(err)
 		}
 	}
+	failpoint.Hit(failpoint.StoreMade)
 	if err := os.Rename(temp, w.store.dir); err != nil {
 		if _, serr := os.Stat(w.store.dir); serr == nil {
 			return nil // another process was first

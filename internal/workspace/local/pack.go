@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+
+	"belay/internal/failpoint"
 )
 
 // packSink writes many objects into one pack file with its index, in git's
@@ -115,6 +117,7 @@ func (p *packSink) finish() error {
 		if err := os.Rename(r[0], r[1]); err != nil {
 			return storageFault(err)
 		}
+		failpoint.Hit(failpoint.PackNamed)
 	}
 	if err := syncPath(dir); err != nil {
 		return storageFault(err)

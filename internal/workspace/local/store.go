@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 
 	"github.com/klauspost/compress/zlib"
+
+	"belay/internal/failpoint"
 )
 
 // oid names an object: the SHA-256 of its kind, length and bytes, as git
@@ -140,6 +142,7 @@ func (l *looseSink) stage(f *os.File, id oid, err error) error {
 	if err := f.Close(); err != nil {
 		return storageFault(err)
 	}
+	failpoint.Hit(failpoint.ObjectStaged)
 	return nil
 }
 
@@ -201,6 +204,7 @@ func (l *looseSink) finish() error {
 		if err := os.Rename(p.temp, final); err != nil {
 			return storageFault(err)
 		}
+		failpoint.Hit(failpoint.ObjectNamed)
 		delete(l.staged, p.temp)
 	}
 	list := make([]string, 0, len(dirs))

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"belay/internal/event"
+	"belay/internal/failpoint"
 	"belay/internal/fault"
 )
 
@@ -139,7 +140,9 @@ func (w *Workspace) Keep(ctx context.Context, name, tree string) error {
 	if name == "" {
 		return fault.New(fault.InvalidArguments, fault.User, "the checkpoint has no name", "name it")
 	}
+	failpoint.Hit(failpoint.KeepBefore)
 	_, err := w.git.run(ctx, w.inStore("update-ref", "refs/belay/"+refName(name), tree))
+	failpoint.Hit(failpoint.KeepAfter)
 	return err
 }
 
