@@ -177,7 +177,7 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.PersistentFlags().StringVar(&a.opts.State, "state", "", "state directory (default: $BELAY_STATE, else the XDG state directory)")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON")
-	root.AddCommand(a.demoCommand(), a.runCommand(), a.resumeCommand(), a.attendCommand())
+	root.AddCommand(a.demoCommand(), a.runCommand(), a.resumeCommand(), a.attendCommand(), a.workerCommand("worker"), a.workerCommand("serve"))
 	root.AddCommand(a.readCommands()...)
 	root.AddCommand(a.answerCommands()...)
 	root.AddCommand(a.doctorCommand(), a.versionCommand())

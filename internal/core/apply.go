@@ -100,6 +100,7 @@ func (s *State) applyGoal(e event.Event) bool {
 		s.Pause, s.Wait, s.Verification = &p, nil, nil
 	case event.GoalResumed:
 		s.Pause, s.HandOff, s.Strikes = nil, nil, 0
+		s.Takeovers, s.Blocked = 0, 0
 		s.Retry, s.CompactTried = nil, false
 		s.Progress = s.Progress.Clone()
 		s.Progress.Moved("")
@@ -114,6 +115,9 @@ func (s *State) applyGoal(e event.Event) bool {
 		s.How = p.How
 	case event.GoalWaiting:
 		s.Wait = &p
+		if p.Blocked {
+			s.Blocked++
+		}
 		if s.Claim != nil && p.Reason == event.WaitUserInput {
 			s.Claim.Asked = true
 		}
@@ -134,7 +138,10 @@ func (s *State) applyTurn(e event.Event) bool {
 	case event.TurnStarted:
 		s.Turns++
 		s.Turn = &Turn{ID: e.Turn, Worker: p.Worker, Fence: e.Fence}
-		s.Fresh, s.Wait = false, nil
+		s.Fresh, s.Wait, s.Blocked = false, nil, 0
+		if p.Takeover {
+			s.Takeovers++
+		}
 		s.Budget.Used.Turns++
 	case event.TurnEnded:
 		s.Turn = nil
@@ -166,6 +173,7 @@ func (s *State) applyTurn(e event.Event) bool {
 		}
 		s.settle(p.Request, event.Amount{Steps: 1, Tokens: p.Usage.Total(), CostMicros: p.CostMicros})
 		s.takeMail(s.Request.Taken)
+		s.Takeovers = 0
 		s.Request, s.Retry, s.CompactTried = nil, nil, false
 		if s.Turn != nil {
 			s.Turn.Replies++

@@ -86,6 +86,9 @@ type (
 	}
 	// Poke says that time has passed or that the ledger has news.
 	Poke struct{}
+	// Blocked says that the worker holds the ticket but cannot work on the goal
+	// here and now: its directory is taken or gone, its model cannot be opened.
+	Blocked struct{ Fault fault.Fault }
 	// Released says that the worker lets go; Detail says why.
 	Released struct{ Detail string }
 )
@@ -207,6 +210,7 @@ func (ExtendBudget) isInput()  {}
 func (Reconcile) isInput()     {}
 func (Claimed) isInput()       {}
 func (Poke) isInput()          {}
+func (Blocked) isInput()       {}
 func (Released) isInput()      {}
 func (Attached) isInput()      {}
 func (AttachFailed) isInput()  {}

@@ -17,6 +17,14 @@ const (
 	// DefaultRetryWindowMS is how long one request is retried altogether:
 	// overloads last tens of minutes.
 	DefaultRetryWindowMS = 30 * 60_000
+	// MaxTakeovers is how many workers in a row may die over a goal without one
+	// response of the model between them; then the goal is handed off.
+	MaxTakeovers = 10
+	// BlockedBaseMS and BlockedCapMS shape the wait of a goal that no worker can
+	// work on, MaxBlocked how often it is tried before it is handed off.
+	BlockedBaseMS = 1_000
+	BlockedCapMS  = 60_000
+	MaxBlocked    = 60
 	// DefaultParallelReads caps the reads that run side by side.
 	DefaultParallelReads = 8
 	// MaxCallsPerResponse caps the tool calls taken from one response; the rest

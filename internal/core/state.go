@@ -52,6 +52,10 @@ type State struct {
 
 	Turn  *Turn `json:"turn,omitempty"`
 	Turns int   `json:"turns"`
+	// Takeovers counts workers that died in a row without a response between
+	// them, Blocked the tries in a row in which no worker could work on it.
+	Takeovers int `json:"takeovers,omitempty"`
+	Blocked   int `json:"blocked,omitempty"`
 	// Request is the open model request.
 	Request  *Request `json:"request,omitempty"`
 	Requests int      `json:"requests"`

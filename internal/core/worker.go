@@ -17,6 +17,8 @@ func (w *step) fromWorker() {
 	case Claimed:
 		w.claimed(b)
 	case Poke:
+	case Blocked:
+		w.blocked(b)
 	case Released:
 		w.released(b)
 	case Attached:
@@ -66,6 +68,32 @@ func (w *step) claimed(b Claimed) {
 		return
 	}
 	w.emit(event.TurnStarted{Worker: b.Worker, Takeover: b.Takeover})
+	if w.s.Takeovers > MaxTakeovers && w.s.Status == lifecycle.Active {
+		f := fault.New(fault.Internal, fault.Runtime, fmt.Sprintf("%d workers died over this goal without one response of the model between them", w.s.Takeovers), "look at the machine (belay doctor) before you resume it")
+		w.handOff(f.Message, f, event.PausedByHandoff, event.StopHandedOff)
+	}
+}
+
+// blocked lets a goal that no worker can work on wait longer and longer, and
+// hands it off in the end, so that it never spins.
+func (w *step) blocked(b Blocked) {
+	if !w.holder() || w.s.Status.Final() || w.s.Status == lifecycle.Paused {
+		return
+	}
+	if w.s.Turn != nil {
+		w.emit(event.TurnEnded{Reason: event.StopSuperseded, Detail: "the worker " + w.s.Turn.Worker + " is gone"})
+	}
+	if !b.Fault.Retryable || w.s.Blocked >= MaxBlocked {
+		w.handOff("no worker can work on the goal: "+b.Fault.Message, &b.Fault, event.PausedByHandoff, event.StopHandedOff)
+		return
+	}
+	d := int64(BlockedBaseMS)
+	for i := 0; i < w.s.Blocked && d < BlockedCapMS; i++ {
+		d *= 2
+	}
+	d = min(d, BlockedCapMS)
+	w.emit(event.GoalWaiting{Reason: event.WaitRetry, Until: later(w.in.Now, d+w.jitter(d/4)), Detail: b.Fault.Message, Blocked: true})
+	w.commit()
 }
 
 // settleOpaque closes attempts of an earlier holder that nothing can look at:

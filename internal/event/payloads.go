@@ -81,6 +81,9 @@ type GoalWaiting struct {
 	// Until is the instant at which it wakes by itself; 0 for none.
 	Until  moment.Time `json:"until,omitzero"`
 	Detail string      `json:"detail,omitempty"`
+	// Blocked says that no worker could work on the goal: its directory was
+	// taken or gone, or its model could not be opened.
+	Blocked bool `json:"blocked,omitempty"`
 }
 
 // GoalWoken ends a wait.

@@ -9,6 +9,7 @@ import (
 	"belay/internal/core/lifecycle"
 	"belay/internal/effect"
 	"belay/internal/event"
+	"belay/internal/fault"
 	"belay/internal/ledger"
 	"belay/internal/runtime"
 )
@@ -148,7 +149,7 @@ func (s *Service) ports(ctx context.Context, st core.State) (*effect.Goal, error
 	}
 	m, err := s.OpenModel(ctx, st.Settings.Model)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("goal %s: %w", st.Goal, modelFault(st.Settings.Model, err))
 	}
 	ws, err := s.OpenWorkspace(ctx, st.Repo, st.Goal)
 	if err != nil {
@@ -160,6 +161,29 @@ func (s *Service) ports(ctx context.Context, st core.State) (*effect.Goal, error
 	}
 	return &effect.Goal{ID: st.Goal, Ledger: s.Ledger, Workspace: ws, Sandbox: box, Model: m, NewTools: s.NewTools,
 		BaseEnv: s.BaseEnv, Protected: s.Protected}, nil
+}
+
+// modelFault says that a model cannot be opened here: nothing mends itself.
+func modelFault(spec string, err error) error {
+	var f *fault.Fault
+	if errors.As(err, &f) {
+		return err
+	}
+	return fault.New(fault.UnknownModel, fault.User, fmt.Sprintf("model %s cannot be opened: %v", spec, err), "set its key or name another model, then resume")
+}
+
+// Work advances any goal that can run, up to parallel at a time, until the
+// context ends. What makes it let a goal go is told to onError.
+func (s *Service) Work(ctx context.Context, parallel int, onError func(goal string, err error)) error {
+	w := &runtime.Worker{Ledger: s.Ledger, Name: s.Worker, Dead: s.Dead, Lease: s.Lease, Parallel: parallel, OnError: onError,
+		Open: func(ctx context.Context, st core.State) (*effect.Goal, func(), error) {
+			g, err := s.ports(ctx, st)
+			if err != nil {
+				return nil, nil, err
+			}
+			return g, func() { _ = g.Workspace.Close() }, nil
+		}}
+	return w.Run(ctx)
 }
 
 // Held reports whether a live worker holds the goal.

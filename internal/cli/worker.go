@@ -1,0 +1,33 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"belay/internal/service"
+)
+
+// workerCommand advances any goal of the store. serve is the same worker; the
+// faces that it serves come on top.
+func (a *app) workerCommand(name string) *cobra.Command {
+	var parallel int
+	c := &cobra.Command{
+		Use: name, Short: "advance every goal that can run, until told to stop", Args: exactly(0, 0),
+		Long: "A worker claims goals that can run, whoever started them, and advances several at a time.\n" +
+			"SIGTERM or ^C drains it: it claims nothing more, lets short operations end, leaves running\n" +
+			"commands to their shims, and gives its goals back for the next worker to go on with.",
+		RunE: func(*cobra.Command, []string) error {
+			return a.with(func(s *service.Service) error {
+				fmt.Fprintf(a.Stderr, "belay: working, up to %d goals at a time\n", parallel)
+				err := s.Work(a.ctx, parallel, func(goal string, err error) {
+					fmt.Fprintf(a.Stderr, "belay: goal %s: %s\n", goal, Safe(err.Error()))
+				})
+				fmt.Fprintln(a.Stderr, "belay: drained")
+				return err
+			})
+		},
+	}
+	c.Flags().IntVar(&parallel, "parallel", 4, "how many goals at a time")
+	return c
+}
