@@ -118,19 +118,37 @@ func (f *Fault) Error() string {
 var normalisers = []struct {
 	re   *regexp.Regexp
 	with string
+	only func(string) bool // of what the expression matches; nil for all
 }{
-	{regexp.MustCompile(`\x1b\[[0-9;?]*[ -/]*[@-~]`), ""},
-	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|[+-]\d\d:?\d\d)?`), "<time>"},
-	{regexp.MustCompile(`\b\d\d:\d\d:\d\d(\.\d+)?\b`), "<time>"},
-	{regexp.MustCompile(`\b0x[0-9a-fA-F]+\b`), "<addr>"},
-	{regexp.MustCompile(`\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b`), "<id>"},
-	{regexp.MustCompile(`\b[0-9a-f]{12,64}\b`), "<hash>"},
-	{regexp.MustCompile(`\b\d{1,3}(\.\d{1,3}){3}(:\d+)?\b`), "<host>"},
-	{regexp.MustCompile(`(?:[A-Za-z]:)?(?:[\\/][^\s\\/:'"()<>]+)+[\\/]?`), "<path>"},
-	{regexp.MustCompile(`\b(?:[\w.@-]+/)+[\w.@-]+`), "<path>"},
-	{regexp.MustCompile(`\b\d+(\.\d+)?(ns|us|µs|ms|s|m|h)\b`), "<dur>"},
-	{regexp.MustCompile(`\d+`), "<n>"},
-	{regexp.MustCompile(`\s+`), " "},
+	{regexp.MustCompile(`\x1b\[[0-9;?]*[ -/]*[@-~]`), "", nil},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|[+-]\d\d:?\d\d)?`), "<time>", nil},
+	{regexp.MustCompile(`\b\d\d:\d\d:\d\d(\.\d+)?\b`), "<time>", nil},
+	{regexp.MustCompile(`\b0x[0-9a-fA-F]+\b`), "<addr>", nil},
+	{regexp.MustCompile(`\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b`), "<id>", nil},
+	{regexp.MustCompile(`\b[0-9a-f]{12,64}\b`), "<hash>", nil},
+	{regexp.MustCompile(`[0-9A-Za-z]{16,}`), "<id>", drawn},
+	{regexp.MustCompile(`\b\d{1,3}(\.\d{1,3}){3}(:\d+)?\b`), "<host>", nil},
+	{regexp.MustCompile(`\[[0-9a-fA-F]*:[0-9a-fA-F:.]+(%\w+)?\](:\d+)?`), "<host>", nil},
+	// A path begins where its first segment does, absolute or not: the same
+	// file is named both ways.
+	{regexp.MustCompile(`\b[A-Za-z]:\\[^\s:'"()<>\[\]]+`), "<path>", nil},
+	{regexp.MustCompile(`(?:[^\s\\/:'"()<>\[\],;=` + "`" + `]*/)+[^\s\\/:'"()<>\[\],;=` + "`" + `]*`), "<path>", nil},
+	{regexp.MustCompile(`(?:[\w.@-]+\\)+[\w@-]+\.\w{1,5}\b`), "<path>", nil},
+	{regexp.MustCompile(`\b\d+(\.\d+)?(ns|us|µs|ms|s|m|h)\b`), "<dur>", nil},
+	{regexp.MustCompile(`\d+`), "<n>", nil},
+	{regexp.MustCompile(`\s+`), " ", nil},
+}
+
+// drawn reports whether a token looks drawn at random, like the request ids of
+// providers: digits and letters alternate, which no name that people give does.
+func drawn(token string) bool {
+	switches := 0
+	for i := 1; i < len(token); i++ {
+		if (token[i] <= '9') != (token[i-1] <= '9') {
+			switches++
+		}
+	}
+	return switches >= 5
 }
 
 // Signature normalises an error text (no paths, numbers, addresses, times) and
@@ -154,7 +172,16 @@ func Normalise(text string) string {
 		text = text[:maxNormalised]
 	}
 	for _, n := range normalisers {
-		text = n.re.ReplaceAllString(text, n.with)
+		if n.only == nil {
+			text = n.re.ReplaceAllString(text, n.with)
+			continue
+		}
+		text = n.re.ReplaceAllStringFunc(text, func(found string) string {
+			if n.only(found) {
+				return n.with
+			}
+			return found
+		})
 	}
 	return strings.ToLower(strings.TrimSpace(text))
 }
