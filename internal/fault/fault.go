@@ -113,6 +113,9 @@ func (f *Fault) Error() string {
 	return s
 }
 
+// inPath is one character of a path, or what stands for something in it.
+const inPath = `(?:<\w+>|[^\s\\/:'"()<>\[\],;=\x60])`
+
 // The order matters: the most specific shapes go first, so that a later rule
 // never sees half of an earlier one.
 var normalisers = []struct {
@@ -132,7 +135,7 @@ var normalisers = []struct {
 	// A path begins where its first segment does, absolute or not: the same
 	// file is named both ways.
 	{regexp.MustCompile(`\b[A-Za-z]:\\[^\s:'"()<>\[\]]+`), "<path>", nil},
-	{regexp.MustCompile(`(?:[^\s\\/:'"()<>\[\],;=` + "`" + `]*/)+[^\s\\/:'"()<>\[\],;=` + "`" + `]*`), "<path>", nil},
+	{regexp.MustCompile(`(?:` + inPath + `*/)+` + inPath + `*`), "<path>", nil},
 	{regexp.MustCompile(`(?:[\w.@-]+\\)+[\w@-]+\.\w{1,5}\b`), "<path>", nil},
 	{regexp.MustCompile(`\b\d+(\.\d+)?(ns|us|µs|ms|s|m|h)\b`), "<dur>", nil},
 	{regexp.MustCompile(`\d+`), "<n>", nil},
