@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -11,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -35,10 +33,6 @@ func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"belay": main
 // patience bounds every wait for something that must come. It is generous
 // because it is only spent by a test that fails.
 const patience = 90 * time.Second
-
-// slots keeps the machine from running more whole programs at once than it has
-// processors for; the tests themselves are all parallel.
-var slots = make(chan struct{}, max(2, runtime.NumCPU()))
 
 // world is a repository, a state directory and an environment of their own.
 type world struct {
@@ -170,10 +164,12 @@ type process struct {
 	mu   sync.Mutex
 	more *sync.Cond
 	out  []string
-	over bool // standard output has ended
-	err  bytes.Buffer
-	done chan struct{} // closed when it has been waited for
-	code int
+	// partial is the line that has no end yet.
+	partial string
+	over    bool // standard output has ended
+	err     bytes.Buffer
+	done    chan struct{} // closed when it has been waited for
+	code    int
 }
 
 func (w *world) start(args ...string) *process {
@@ -184,24 +180,34 @@ func (w *world) start(args ...string) *process {
 // startWith starts with a standard input, which may be nil for none.
 func (w *world) startWith(stdin *os.File, args ...string) *process {
 	w.t.Helper()
-	slots <- struct{}{}
-	p := &process{w: w, args: args, cmd: exec.Command("belay", args...), done: make(chan struct{})}
-	p.more = sync.NewCond(&p.mu)
-	p.cmd.Dir, p.cmd.Env, p.cmd.Stderr = w.repo, w.env, &p.err
-	if stdin != nil {
-		p.cmd.Stdin = stdin
-	}
 	// A pipe of our own, because a background worker may keep it open.
 	r, wr, err := os.Pipe()
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	p.cmd.Stdout = wr
+	return w.launch(stdin, wr, r, args)
+}
+
+// attach starts with a terminal as standard input and output.
+func (w *world) attach(tty *terminal, args ...string) *process {
+	w.t.Helper()
+	return w.launch(tty.slave, tty.slave, tty.master, args)
+}
+
+// launch starts with a standard output that is written to and read from.
+func (w *world) launch(stdin, stdout, shown *os.File, args []string) *process {
+	w.t.Helper()
+	p := &process{w: w, args: args, cmd: exec.Command("belay", args...), done: make(chan struct{})}
+	p.more = sync.NewCond(&p.mu)
+	p.cmd.Dir, p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = w.repo, w.env, stdout, &p.err
+	if stdin != nil {
+		p.cmd.Stdin = stdin
+	}
 	if err := p.cmd.Start(); err != nil {
 		w.t.Fatal(err)
 	}
-	wr.Close()
-	go p.scan(r)
+	stdout.Close()
+	go p.scan(shown)
 	go func() {
 		err := p.cmd.Wait()
 		var exit *exec.ExitError
@@ -211,7 +217,6 @@ func (w *world) startWith(stdin *os.File, args ...string) *process {
 		case err != nil:
 			p.code = -2
 		}
-		<-slots
 		close(p.done)
 	}()
 	w.t.Cleanup(func() {
@@ -221,21 +226,46 @@ func (w *world) startWith(stdin *os.File, args ...string) *process {
 	return p
 }
 
+// scan collects what is printed: whole lines, and the line that is not ended
+// yet as partial.
 func (p *process) scan(r io.ReadCloser) {
 	defer r.Close()
-	in := bufio.NewReader(r)
+	buf := make([]byte, 64<<10)
 	for {
-		line, err := in.ReadString('\n')
+		n, err := r.Read(buf)
 		p.mu.Lock()
-		if line != "" {
-			p.out = append(p.out, line)
+		for line := range strings.Lines(p.partial + string(buf[:n])) {
+			if p.partial = line; strings.HasSuffix(line, "\n") {
+				p.out, p.partial = append(p.out, line), ""
+			}
 		}
-		p.over = p.over || err != nil
+		if err != nil {
+			p.over = true
+			if p.partial != "" {
+				p.out, p.partial = append(p.out, p.partial), ""
+			}
+		}
 		p.mu.Unlock()
 		p.more.Broadcast()
 		if err != nil {
 			return
 		}
+	}
+}
+
+// prompt waits for an unfinished line that ends in text.
+func (p *process) prompt(text string) {
+	p.w.t.Helper()
+	late := time.AfterFunc(patience, func() { p.kill(); p.more.Broadcast() })
+	defer late.Stop()
+	p.mu.Lock()
+	for !p.over && !strings.HasSuffix(p.partial, text) {
+		p.more.Wait()
+	}
+	over := p.over
+	p.mu.Unlock()
+	if over {
+		p.w.t.Fatalf("no prompt %q came: %v", text, p.wait())
 	}
 }
 

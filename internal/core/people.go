@@ -162,7 +162,7 @@ func (w *step) approve(b Approve) error {
 		return err
 	}
 	if len(w.s.Approvals.Pending) == 0 {
-		return w.answerCriterion(b.Criterion, true, "")
+		return w.answerCriterion(b.Op, b.Criterion, true, "")
 	}
 	p, err := w.pending(b.Op, b.Intent)
 	if err != nil {
@@ -214,7 +214,7 @@ func (w *step) deny(b Deny) error {
 		return err
 	}
 	if len(w.s.Approvals.Pending) == 0 {
-		return w.answerCriterion(b.Criterion, false, b.Reason)
+		return w.answerCriterion(b.Op, b.Criterion, false, b.Reason)
 	}
 	p, err := w.pending(b.Op, b.Intent)
 	if err != nil {
@@ -227,9 +227,12 @@ func (w *step) deny(b Deny) error {
 
 // answerCriterion records a person's word on a manual criterion, or on a claim
 // that nothing can check (criterion "").
-func (w *step) answerCriterion(id string, yes bool, reason string) error {
+func (w *step) answerCriterion(op, id string, yes bool, reason string) error {
+	if op != "" {
+		return w.answered(op)
+	}
 	if w.s.Claim == nil || !w.s.Claim.Asked {
-		return fmt.Errorf("%w: no approval and no claim waits for an answer", ErrNoQuestion)
+		return fmt.Errorf("%w: no approval and no claim waits for an answer; what was asked has been answered or withdrawn", ErrNoQuestion)
 	}
 	open := w.s.unanswered()
 	if id == "" && len(open) == 1 {
@@ -246,6 +249,15 @@ func (w *step) answerCriterion(id string, yes bool, reason string) error {
 		w.wake()
 	}
 	return nil
+}
+
+// answered is what a person is told who answers an operation that asks
+// nothing (any more): the first answer counts.
+func (w *step) answered(op string) error {
+	if o, ok := w.s.Find(op); ok && o.Phase == operation.Approved {
+		return fmt.Errorf("%w: %s has been answered already: it is approved", ErrNoQuestion, op)
+	}
+	return fmt.Errorf("%w: %s waits for no approval; if it asked, it has been answered or withdrawn", ErrNoQuestion, op)
 }
 
 // unanswered are the manual criteria without an answer for the present tree.
