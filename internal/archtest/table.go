@@ -67,6 +67,7 @@ var rooms = []room{
 	{path: "internal/ledger/memory", floor: adapters},
 	{path: "internal/ledger/sqlite", floor: adapters},
 	{path: "internal/ledger/postgres", floor: adapters},
+	{path: "internal/ledger/postgres/pgtest", floor: adapters, shared: true, test: true},
 	{path: "internal/ledger/rules", floor: adapters, shared: true},
 	{path: "internal/ledger/ledgertest", floor: adapters, shared: true, test: true},
 

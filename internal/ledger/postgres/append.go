@@ -32,11 +32,9 @@ func (l *Ledger) Append(ctx context.Context, a ledger.Append) ([]event.Event, er
 	if err := checkText(a); err != nil {
 		return nil, fmt.Errorf("goal %q: %w: %w", a.Goal, rules.ErrInvalid, err)
 	}
-	packed := make([]packed, len(p.Artifacts))
-	for i, art := range p.Artifacts {
-		if packed[i], err = l.pack(ctx, art); err != nil {
-			return nil, err
-		}
+	packed, err := l.pack(ctx, p.Artifacts)
+	if err != nil {
+		return nil, err
 	}
 	var out []event.Event
 	err = l.write(ctx, "append to goal "+a.Goal, a.Durable, func(ctx context.Context, t *tx) error {

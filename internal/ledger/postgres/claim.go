@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-
 	"belay/internal/ledger"
 	"belay/internal/ledger/rules"
 	"belay/internal/moment"
@@ -150,4 +149,3 @@ func (l *Ledger) Release(ctx context.Context, tk ledger.Ticket) error {
 			args: []any{tk.Goal, tk.Owner}})
 	})
 }
-

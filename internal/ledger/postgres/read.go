@@ -151,7 +151,7 @@ func (l *Ledger) Read(ctx context.Context, goal string, after uint64, limit int)
 		var lost error
 		out[i] = event.Decode(s.record, s.hash, func(ref event.Ref) ([]byte, error) {
 			b, err := l.content(ctx, ref.SHA256)
-			if transient(err) || errors.Is(err, ledger.ErrClosed) {
+			if gone(err) {
 				lost = err
 			}
 			return b, err
@@ -189,10 +189,13 @@ func (l *Ledger) Audit(ctx context.Context, goal string) (ledger.Audit, error) {
 	var away error
 	a := rules.NewAuditor(goal, func(sha string) (io.ReadCloser, error) {
 		rc, err := l.OpenArtifact(ctx, sha)
-		if transient(err) || errors.Is(err, ledger.ErrClosed) {
-			away = err
+		if err != nil {
+			if gone(err) {
+				away = err
+			}
+			return nil, err
 		}
-		return rc, err
+		return &watched{rc, &away}, nil
 	})
 	var last uint64
 	for {
@@ -223,4 +226,22 @@ func (l *Ledger) Audit(ctx context.Context, goal string) (ledger.Audit, error) {
 		return ledger.Audit{}, notFound(goal)
 	}
 	return a.Done(row.Head), nil
+}
+
+// gone reports an error that says nothing about the data: the server or this
+// handle is not there.
+func gone(err error) bool { return transient(err) || errors.Is(err, ledger.ErrClosed) }
+
+// watched keeps an error of reading that says nothing about the data.
+type watched struct {
+	io.ReadCloser
+	away *error
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	n, err := w.ReadCloser.Read(p)
+	if gone(err) {
+		*w.away = err
+	}
+	return n, err
 }
