@@ -1,0 +1,81 @@
+package core_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"testing"
+
+	"belay/internal/core"
+	"belay/internal/core/lifecycle"
+	"belay/internal/event"
+)
+
+// The ledger that the first version wrote (internal/event/testdata) is folded
+// by this one into what it said then.
+func TestTheLedgerOfVersion1FoldsToWhatItSaid(t *testing.T) {
+	t.Parallel()
+	f, err := os.Open("../event/testdata/golden-v1.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	goals := map[string][]event.Event{}
+	in := bufio.NewScanner(f)
+	in.Buffer(nil, 1<<20)
+	for in.Scan() {
+		var l struct {
+			Record    event.Record
+			Hash      string
+			Artifacts []struct{ Content []byte }
+		}
+		if err := json.Unmarshal(in.Bytes(), &l); err != nil {
+			t.Fatal(err)
+		}
+		fetch := func(r event.Ref) ([]byte, error) {
+			for _, a := range l.Artifacts {
+				if event.RefOf(a.Content, "").SHA256 == r.SHA256 {
+					return a.Content, nil
+				}
+			}
+			return nil, fmt.Errorf("no artifact %s", r.SHA256)
+		}
+		e := event.Decode(l.Record, l.Hash, fetch)
+		goals[e.Goal] = append(goals[e.Goal], e)
+	}
+	if err := in.Err(); err != nil {
+		t.Fatal(err)
+	}
+	for goal, want := range map[string]lifecycle.Status{"goal-1": lifecycle.Completed, "goal-2": lifecycle.Cancelled, "goal-3": lifecycle.Failed} {
+		s := core.Fold(core.State{}, goals[goal])
+		if s.Refuse != "" || s.Status != want {
+			t.Errorf("%s is %s, want %s; refused: %s", goal, s.Status, want, s.Refuse)
+		}
+		if s.Head != uint64(len(goals[goal])) {
+			t.Errorf("%s: head %d of %d", goal, s.Head, len(goals[goal]))
+		}
+	}
+	s := core.Fold(core.State{}, goals["goal-1"])
+	for what, ok := range map[string]bool{
+		"attested":                    s.How == event.Attested,
+		"version 2":                   s.Version == 2,
+		"no turn, request, operation": s.Turn == nil && s.Request == nil && len(s.Open) == 0 && len(s.InDoubt) == 0,
+		"four operations":             s.Ops == 4,
+		"revision 1":                  s.Revision == event.Revision{N: 1, Tree: "tree1"},
+		"the gate is open":            s.Mode == event.ModeDefault,
+		"a denial that sticks":        len(s.Approvals.Denied) == 1,
+		"a plan, a todo, a decision":  s.Plan != nil && len(s.Todos) == 1 && len(s.Decisions) == 1,
+		"the message was taken in":    len(s.Inbox) == 0 && len(s.Said) == 1,
+		"the larger budget":           s.Budget.Limits.Tokens == 10_000_000,
+		"one turn charged":            s.Budget.Used.Turns == 8, // 1, and 7 of the filled charge of r1
+		"the whole spilled diff":      len(s.Diff.Diff.Head) == 14_400,
+	} {
+		if !ok {
+			t.Errorf("goal-1 does not say: %s", what)
+		}
+	}
+	if v := core.View(s, core.Timeline(goals["goal-1"])); v.Status != lifecycle.Completed || len(v.Timeline) < 30 {
+		t.Errorf("the snapshot shows %s with %d entries", v.Status, len(v.Timeline))
+	}
+}
