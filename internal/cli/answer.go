@@ -32,7 +32,7 @@ func (a *app) told(s *service.Service, goal, what string) error {
 	}
 	fmt.Fprintf(a.Stdout, "%s: %s\n", goal, what)
 	if !held && snap.Status == lifecycle.Active {
-		fmt.Fprintf(a.Stdout, "no worker is attached: belay resume %s goes on\n", goal)
+		fmt.Fprintf(a.Stdout, "a belay run or worker that waits for it goes on; where there is none: belay resume %s\n", goal)
 	}
 	return nil
 }

@@ -135,7 +135,7 @@ func describeWork(e event.Event) (name, detail string) {
 		}
 		return "operation_reconciled: " + string(p.Outcome), p.Reason
 	case event.WorkspaceAttached:
-		return string(e.Type), fmt.Sprintf("%s, tree %s, %d dirty paths", p.Root, short(p.Tree), len(p.Dirty))
+		return string(e.Type), attachedLine(p)
 	case event.RepoStateMutated:
 		return string(e.Type), fmt.Sprintf("revision %d by %s: %s", p.Revision.N, p.By, changeLine(p.Changes, p.More))
 	case event.DiffUpdated:
@@ -150,6 +150,18 @@ func describeWork(e event.Event) (name, detail string) {
 		return "damaged: " + string(e.Type), p.Reason
 	}
 	return string(e.Type), ""
+}
+
+// attachedLine says what the goal found, what belay takes for its tests, and
+// whether anything confines its commands.
+func attachedLine(p event.WorkspaceAttached) string {
+	line := fmt.Sprintf("%s, tree %s, %d dirty paths", p.Root, short(p.Tree), len(p.Dirty))
+	if len(p.TestCommands) > 0 {
+		line += "; tests found: " + p.TestCommands[0]
+	}
+	backend, words, _ := strings.Cut(p.Sandbox, ": ")
+	words, _, _ = strings.Cut(words, ",")
+	return line + "; sandbox " + backend + ": " + words
 }
 
 func testName(p event.TestCompleted) string {
