@@ -61,6 +61,9 @@ var quiet = []string{
 	// Output of a command that is ended at its deadline is not lost in a
 	// buffer.
 	"PYTHONUNBUFFERED=1",
+	// A test run that leaves bytecode beside the sources changes the tree that
+	// it would be evidence for.
+	"PYTHONDONTWRITEBYTECODE=1",
 }
 
 // fallback is used where the caller has no value.
