@@ -67,7 +67,7 @@ func environment(dir string) []string {
 	return []string{
 		"PATH=" + toolPath(), "HOME=" + filepath.Join(dir, "home"), "TMPDIR=" + os.TempDir(), "BELAY_STATE=" + filepath.Join(dir, "state"),
 		"BELAY_CONFIG=" + filepath.Join(dir, "config"), "GOCACHE=" + goEnv("GOCACHE"), "GOPATH=" + goEnv("GOPATH"), "GOFLAGS=-buildvcs=false",
-		"GOPROXY=off", "GOTOOLCHAIN=local", "LANG=C.UTF-8", "GIT_CONFIG_NOSYSTEM=1", "PYTHONDONTWRITEBYTECODE=1",
+		"GOPROXY=off", "GOTOOLCHAIN=local", "LANG=C.UTF-8", "GIT_CONFIG_NOSYSTEM=1",
 	}
 }
 
