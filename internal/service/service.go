@@ -249,12 +249,10 @@ func (s *Service) Follow(ctx context.Context, goal string, after uint64) iter.Se
 	return s.Ledger.Follow(ctx, goal, after)
 }
 
-// Goals lists goals, newest first.
+// Goals lists goals, newest first. The list is a projection: a goal whose row
+// was lost gets it back here, because a list that silently lacks one is worse
+// than none.
 func (s *Service) Goals(ctx context.Context, f ledger.Filter) ([]ledger.Row, error) {
-	rows, err := s.Ledger.Goals(ctx, f)
-	if err != nil || len(rows) > 0 {
-		return rows, err
-	}
 	if err := s.RebuildRows(ctx); err != nil {
 		return nil, err
 	}
