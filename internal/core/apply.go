@@ -96,15 +96,15 @@ func (s *State) applyGoal(e event.Event) bool {
 			s.Status = lifecycle.Active
 		}
 		s.Verification, s.Verdict, s.Claim = nil, nil, nil
+		s.Answers = map[string]evidence.Answer{} // they were given to the older version's questions
+		s.Progress.Afresh()
 	case event.GoalPaused:
 		s.Pause, s.Wait, s.Verification = &p, nil, nil
 	case event.GoalResumed:
 		s.Pause, s.HandOff, s.Strikes = nil, nil, 0
 		s.Takeovers, s.Blocked = 0, 0
 		s.Retry, s.CompactTried = nil, false
-		s.Progress = s.Progress.Clone()
-		s.Progress.Moved("")
-		s.Progress.Moved(s.Revision.Tree)
+		s.Progress.Afresh()
 	case event.GoalCancelled:
 		s.Wait, s.Pause, s.Claim, s.Verification = nil, nil, nil, nil
 	case event.GoalFailed:
@@ -118,8 +118,8 @@ func (s *State) applyGoal(e event.Event) bool {
 		if p.Blocked {
 			s.Blocked++
 		}
-		if s.Claim != nil && p.Reason == event.WaitUserInput {
-			s.Claim.Asked = true
+		if p.Reason == event.WaitUserInput {
+			s.asked()
 		}
 	case event.GoalWoken:
 		s.Wait = nil
@@ -133,16 +133,32 @@ func (s *State) applyGoal(e event.Event) bool {
 	return true
 }
 
+// asked notes what the user is waited for: the answer to a question, or a word
+// on the claim.
+func (s *State) asked() {
+	if s.Claim != nil {
+		s.Claim.Asked = true
+	}
+	if len(s.Open) > 0 && s.Open[0].Tool == ToolAskUser {
+		s.Asked = s.Open[0].ID
+	}
+}
+
 func (s *State) applyTurn(e event.Event) bool {
 	switch p := e.Payload.(type) {
 	case event.TurnStarted:
 		s.Turns++
 		s.Turn = &Turn{ID: e.Turn, Worker: p.Worker, Fence: e.Fence}
-		s.Fresh, s.Wait, s.Blocked = false, nil, 0
+		s.Fresh, s.Blocked = false, 0
+		if s.Wait != nil && (s.Wait.Blocked || s.Wait.Reason != event.WaitRetry) {
+			s.Wait = nil // but a provider's wish to wait outlives the worker
+		}
 		if p.Takeover {
 			s.Takeovers++
 		}
-		s.Budget.Used.Turns++
+		if s.Status != lifecycle.Paused && !s.Status.Final() {
+			s.Budget.Used.Turns++ // settling what was left open is free
+		}
 	case event.TurnEnded:
 		s.Turn = nil
 	case event.UserMessage:
@@ -232,6 +248,7 @@ func (s *State) applyPlan(e event.Event) bool {
 		s.Mode = event.ModePlan
 	case event.PlanModeExited:
 		s.Mode = event.ModeDefault
+		s.Progress.Afresh() // what the gate refused is no failure any more
 	case event.PlanUpdated:
 		pl := p.Plan
 		s.Plan, s.PlanHash = &pl, p.Hash
@@ -267,7 +284,7 @@ func (s *State) applyOperation(e event.Event) bool {
 	case event.OperationRejected:
 		o := s.move(e, func(o operation.Op) (operation.Op, error) { return o.Reject(p.Outcome) })
 		s.Approvals.Withdraw(e.Op)
-		if p.Outcome == event.Rejected && o.Tool != ToolFinish {
+		if p.Outcome == event.Rejected && o.Tool != ToolFinish && p.Fault.Signature != "" {
 			s.Progress.Note(o.ArgsHash, p.Fault.Signature)
 		}
 	case event.ApprovalRequested:
@@ -419,6 +436,7 @@ func (s *State) reconcile(e event.Event, p event.OperationReconciled) {
 			return
 		}
 		s.InDoubt = append(s.InDoubt[:i:i], s.InDoubt[i+1:]...)
+		s.Progress.Afresh() // what the doubt refused is no failure any more
 		if n.Open() {
 			s.Open = append(s.Open, n)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"belay/internal/core/evidence"
 	"belay/internal/core/operation"
 	"belay/internal/core/plan"
 	"belay/internal/core/progress"
@@ -57,7 +58,7 @@ func (w *step) guard(o operation.Op, invalid *fault.Fault, index int) *fault.Fau
 	}
 	if o.Effect.SideEffect() {
 		for _, d := range w.s.InDoubt {
-			if d.ArgsHash == o.ArgsHash {
+			if sameAction(d, o) {
 				return fault.New(fault.InDoubt, fault.Runtime,
 					fmt.Sprintf("the same action (%s) started before and its outcome is unknown; it is not run again until that is settled", d.ID),
 					"look at its effects with read tools; a person settles it with belay reconcile")
@@ -65,7 +66,9 @@ func (w *step) guard(o operation.Op, invalid *fault.Fault, index int) *fault.Fau
 		}
 		for _, x := range w.s.Open {
 			if x.ID != o.ID && x.ArgsHash == o.ArgsHash && x.Effect.SideEffect() {
-				return fault.New(fault.AlreadyExists, fault.Model, fmt.Sprintf("the same action is open as %s; its result answers this call too", x.ID), "")
+				f := fault.New(fault.AlreadyExists, fault.Model, fmt.Sprintf("the same action is open as %s; its result answers this call too", x.ID), "")
+				f.Signature = "" // that it was asked for twice is no failure of the action
+				return f
 			}
 		}
 	}
@@ -77,6 +80,13 @@ func (w *step) guard(o operation.Op, invalid *fault.Fault, index int) *fault.Fau
 		return fault.New(fault.PolicyDenied, fault.Model, v.Reason, "do it in another way, or ask the user")
 	}
 	return nil
+}
+
+// sameAction reports whether two operations would do the same: equal arguments
+// of one tool, or one command in one directory whatever tool runs it.
+func sameAction(a, b operation.Op) bool {
+	return a.ArgsHash == b.ArgsHash ||
+		a.Access.Command != "" && evidence.Same(a.Access.Command, b.Access.Command) && a.Access.Dir == b.Access.Dir
 }
 
 // readerOnly reports whether a command may run while the plan gate is closed:
@@ -144,25 +154,6 @@ func intentHash(o operation.Op, b Prepared) string {
 		Action Action            `json:"action"`
 		Files  []event.FilePrint `json:"files"`
 	}{o.Tool, semantic(o.Args), b.Action, b.Files})
-}
-
-// incidental are argument names that say nothing about what an action does: a
-// person who approved the action has approved it whatever they are.
-var incidental = []string{"description", "timeout_s", "reason"}
-
-func semantic(args json.RawMessage) json.RawMessage {
-	var m map[string]json.RawMessage
-	if json.Unmarshal(args, &m) != nil {
-		return args
-	}
-	for _, k := range incidental {
-		delete(m, k)
-	}
-	b, err := json.Marshal(m)
-	if err != nil {
-		return args
-	}
-	return b
 }
 
 // ask puts the question that policy wants answered, or answers it at once when

@@ -134,10 +134,11 @@ func (w *step) say(b Say) error {
 	return nil
 }
 
-// openQuestion is the question of ask_user that has been reached: every
-// operation before it is closed.
+// openQuestion is the question that the user was asked. One that the model has
+// put but that was not reached yet is none: what the user says meanwhile is no
+// answer to it.
 func (w *step) openQuestion() (operation.Op, bool) {
-	if len(w.s.Open) > 0 && w.s.Open[0].Tool == ToolAskUser {
+	if len(w.s.Open) > 0 && w.s.Open[0].ID == w.s.Asked {
 		return w.s.Open[0], true
 	}
 	return operation.Op{}, false
@@ -161,7 +162,7 @@ func (w *step) approve(b Approve) error {
 	if err := w.alive(); err != nil {
 		return err
 	}
-	if len(w.s.Approvals.Pending) == 0 {
+	if b.Criterion != "" || b.Intent == "" && len(w.s.Approvals.Pending) == 0 {
 		return w.answerCriterion(b.Op, b.Criterion, true, "")
 	}
 	p, err := w.pending(b.Op, b.Intent)
@@ -185,6 +186,9 @@ func (w *step) wakeIfAnswered() {
 
 func (w *step) pending(op, intent string) (approval.Pending, error) {
 	ps := w.s.Approvals.Pending
+	if len(ps) == 0 {
+		return approval.Pending{}, w.answered(op)
+	}
 	if op == "" {
 		if len(ps) > 1 {
 			return approval.Pending{}, fmt.Errorf("%w: name the operation (%s)", ErrAmbiguous, opList(ps))
@@ -213,7 +217,7 @@ func (w *step) deny(b Deny) error {
 	if err := w.alive(); err != nil {
 		return err
 	}
-	if len(w.s.Approvals.Pending) == 0 {
+	if b.Criterion != "" || b.Intent == "" && len(w.s.Approvals.Pending) == 0 {
 		return w.answerCriterion(b.Op, b.Criterion, false, b.Reason)
 	}
 	p, err := w.pending(b.Op, b.Intent)
@@ -230,6 +234,9 @@ func (w *step) deny(b Deny) error {
 func (w *step) answerCriterion(op, id string, yes bool, reason string) error {
 	if op != "" {
 		return w.answered(op)
+	}
+	if len(w.s.Approvals.Pending) > 0 {
+		return fmt.Errorf("%w: no criterion waits for an answer (pending: %s)", ErrNoQuestion, opList(w.s.Approvals.Pending))
 	}
 	if w.s.Claim == nil || !w.s.Claim.Asked {
 		return fmt.Errorf("%w: no approval and no claim waits for an answer; what was asked has been answered or withdrawn", ErrNoQuestion)
@@ -387,6 +394,9 @@ func (w *step) reconcileByUser(b Reconcile) error {
 	}
 	if b.Retry && w.s.Status.Final() {
 		return w.alive()
+	}
+	if !b.Retry && b.Outcome != event.Succeeded && b.Outcome != event.Failed {
+		return fmt.Errorf("%w: settle %s as succeeded or failed, or have it run again", ErrInput, b.Op)
 	}
 	w.emitOp(b.Op, event.OperationReconciled{Outcome: b.Outcome, Retry: b.Retry, By: w.in.By, Reason: b.Reason})
 	w.wake()

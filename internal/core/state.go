@@ -13,7 +13,7 @@ import (
 
 // StateSchema is the version of State's shape. A cached state of another
 // schema is ignored and rebuilt from the ledger.
-const StateSchema = 1
+const StateSchema = 2
 
 // State is where a goal stands: only ever the fold of its ledger. It is bounded:
 // it holds what decisions need, not the conversation.
@@ -71,6 +71,8 @@ type State struct {
 	// InDoubt are operations with an unknown outcome that nobody reconciled.
 	InDoubt []operation.Op `json:"in_doubt,omitempty"`
 	Ops     int            `json:"ops"`
+	// Asked is the operation whose question the user was asked last.
+	Asked string `json:"asked,omitempty"`
 	// LastOp is the latest finished operation, for the snapshot.
 	LastOp *LastResult `json:"last_op,omitempty"`
 

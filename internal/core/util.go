@@ -10,17 +10,34 @@ import (
 	"belay/internal/event"
 )
 
-// argsHash identifies an action by its tool and normalised arguments, whatever
-// the repository's state.
+// argsHash identifies an action by its tool and what its arguments mean,
+// whatever the repository's state: an action in doubt must be known again when
+// it comes with its keys in another order or with another description.
 func argsHash(tool string, args json.RawMessage) string {
-	var b bytes.Buffer
-	b.WriteString(tool)
-	b.WriteByte(0)
-	if json.Compact(&b, args) != nil {
-		b.Write(args)
-	}
-	sum := sha256.Sum256(b.Bytes())
+	sum := sha256.Sum256(append([]byte(tool+"\x00"), semantic(args)...))
 	return hex.EncodeToString(sum[:12])
+}
+
+// incidental are argument names that say nothing about what an action does: a
+// person who approved the action has approved it whatever they are.
+var incidental = []string{"description", "timeout_s", "reason"}
+
+// semantic is the one form of arguments that mean the same.
+func semantic(args json.RawMessage) json.RawMessage {
+	d := json.NewDecoder(bytes.NewReader(args))
+	d.UseNumber()
+	var m map[string]any
+	if d.Decode(&m) != nil {
+		return args
+	}
+	for _, k := range incidental {
+		delete(m, k)
+	}
+	b, err := json.Marshal(m)
+	if err != nil {
+		return args
+	}
+	return b
 }
 
 func hashJSON(v any) string {

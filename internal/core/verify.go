@@ -16,9 +16,7 @@ import (
 // verdict answers it.
 func (w *step) finishClaim(o operation.Op) bool {
 	if len(w.s.Inbox) > 0 {
-		w.emitBy(event.ActorRuntime, o.ID, event.OperationRejected{Outcome: event.Rejected,
-			Fault: *fault.New(fault.Unverified, fault.User, "the user has sent a message that you have not seen yet", "read it and go on")})
-		return w.nextTurn("a user message waits")
+		return w.userFirst(o)
 	}
 	a, err := control.DecodeFinish(o.Args)
 	if err != nil {
@@ -27,6 +25,14 @@ func (w *step) finishClaim(o operation.Op) bool {
 	}
 	w.emitBy(event.ActorModel, o.ID, event.CompletionClaimed{Summary: clip(a.Summary, headText)})
 	return true
+}
+
+// userFirst withdraws an operation that would make the goal wait for the user,
+// who has said something that the model has not seen yet.
+func (w *step) userFirst(o operation.Op) bool {
+	w.emitBy(event.ActorRuntime, o.ID, event.OperationRejected{Outcome: event.Cancelled,
+		Fault: *fault.New(fault.Cancelled, fault.User, "the user has sent a message that you have not seen yet", "read it and go on")})
+	return w.nextTurn("a user message waits")
 }
 
 // advanceClaim sends an open claim to verification, or lets it wait for the

@@ -63,9 +63,12 @@ func (w *step) claimed(b Claimed) {
 	if !w.s.Runnable(w.in.Now) && !w.raised {
 		return // nothing to do, and no raised fence to carry into the fold
 	}
-	if d := w.s.Budget.Short(event.Amount{Turns: 1}, w.in.Now); d != "" {
-		w.exhausted(d)
-		return
+	// A goal that goes no further is settled whatever is left of its budget.
+	if going := w.s.Status == lifecycle.Active || w.s.Status == lifecycle.Verifying; going {
+		if d := w.s.Budget.Short(event.Amount{Turns: 1}, w.in.Now); d != "" {
+			w.exhausted(d)
+			return
+		}
 	}
 	w.emit(event.TurnStarted{Worker: b.Worker, Takeover: b.Takeover})
 	if w.s.Takeovers > MaxTakeovers && w.s.Status == lifecycle.Active {
@@ -108,9 +111,9 @@ func (w *step) settleOpaque() {
 }
 
 // released ends the worker's own turn, also under a stale fence: that it ended
-// is a fact.
+// is a fact. The turn of another worker is none of its business.
 func (w *step) released(b Released) {
-	if w.s.Turn == nil {
+	if w.s.Turn == nil || event.Worker(w.s.Turn.Worker) != w.in.By {
 		return
 	}
 	if r := w.s.Request; r != nil {
@@ -270,6 +273,7 @@ func (w *step) retryAt(f fault.Fault, attempt int) (at moment.Time, giveUp strin
 func (w *step) ended(b Ended) {
 	o, ok := w.s.Find(b.Op)
 	if !ok || !o.Open() {
+		w.lateTruth(o, b)
 		return
 	}
 	if o.Effect == event.Read && o.Phase == operation.Proposed && b.Attempt == o.Attempt+1 {
@@ -286,6 +290,17 @@ func (w *step) ended(b Ended) {
 	w.emitOp(b.Op, event.OperationFinished{Tool: o.Tool, Attempt: b.Attempt, Outcome: outcome, Result: b.Result,
 		Recovered: b.Recovered, Late: w.in.Fence < w.s.Fence})
 	w.judgeRepetition(o, outcome, b.Result.Fault)
+}
+
+// lateTruth settles an unknown outcome by what the worker that started the
+// attempt brings back after it was given up. It advances nothing by itself.
+func (w *step) lateTruth(o operation.Op, b Ended) {
+	if o.Outcome != event.OutcomeUnknown || o.Attempt != b.Attempt || o.AttemptBy != w.in.By ||
+		b.Outcome != event.Succeeded && b.Outcome != event.Failed {
+		return
+	}
+	w.emitOp(b.Op, event.OperationReconciled{Outcome: b.Outcome, By: w.in.By, Result: &b.Result,
+		Reason: "the worker that ran it came back with its result"})
 }
 
 // judgeRepetition forbids an action that keeps failing in the same way, and
