@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -173,6 +174,9 @@ func (a *app) root() *cobra.Command {
 			"and calls a goal completed only on evidence for the repository as it is now.\n\n" + exitHelp,
 		SilenceErrors: true, SilenceUsage: true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		// Without these two, cobra would end an unknown command with an error that
+		// nothing can tell from an internal one.
+		Args: cobra.ArbitraryArgs, RunE: rootless,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.PersistentFlags().StringVar(&a.opts.State, "state", "", "state directory (default: $BELAY_STATE, else the XDG state directory)")
@@ -182,6 +186,19 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(a.answerCommands()...)
 	root.AddCommand(a.doctorCommand(), a.versionCommand())
 	return root
+}
+
+// rootless is belay without one of its commands.
+func rootless(root *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return root.Help()
+	}
+	root.SuggestionsMinimumDistance = 2
+	hint := "belay --help lists them"
+	if near := root.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = "did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return usagef("unknown command %q (%s)", args[0], hint)
 }
 
 // exactly is cobra's argument check with our exit code.

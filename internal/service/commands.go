@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -38,6 +39,9 @@ func (s *Service) Start(ctx context.Context, r StartRequest) (Started, error) {
 	}
 	if err != nil {
 		return Started{}, fmt.Errorf("%w: the repository cannot be found: %w", ErrUsage, err)
+	}
+	if info, err := os.Stat(repo); err != nil || !info.IsDir() {
+		return Started{}, fmt.Errorf("%w: the repository %s is not a directory", ErrUsage, r.Repo)
 	}
 	m, err := s.OpenModel(ctx, r.Settings.Model)
 	if err != nil {

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden parts of scripts")
+
+// TestScripts plays testdata/script. Besides testscript's own, there are the
+// commands
+//
+//	exits N belay ARG...   run and want exit code N
+//	goal                   set $G to the id of the newest goal
+//	plain FILE             write the last standard output to FILE with ids, times and counts masked
+//	lines NAME...          the last standard output has these texts in this order
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join("testdata", "script"),
+		UpdateScripts:       *update,
+		RequireUniqueNames:  true,
+		RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error {
+			for _, kv := range environment(e.WorkDir) {
+				k, v, _ := strings.Cut(kv, "=")
+				e.Setenv(k, v)
+			}
+			return os.MkdirAll(filepath.Join(e.WorkDir, "home"), 0o755)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": scriptExits, "goal": scriptGoal, "plain": scriptPlain, "lines": scriptLines},
+	})
+}
+
+func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits N program arg...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got, err := 0, ts.Exec(args[1], args[2:]...)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+func scriptGoal(ts *testscript.TestScript, neg bool, args []string) {
+	ts.Check(ts.Exec("belay", "goals", "--json"))
+	var rows []struct {
+		Goal string `json:"goal"`
+	}
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &rows))
+	if neg || len(rows) == 0 {
+		ts.Fatalf("there is no goal")
+	}
+	ts.Setenv("G", rows[0].Goal)
+}
+
+// masks hide what differs from run to run.
+var masks = []struct {
+	re *regexp.Regexp
+	to string
+}{
+	{regexp.MustCompile(`\b[0-9a-f]{10}c[0-9a-f]{5}\b|\b[0-9a-f]{16}\b`), "GOAL"},
+	{regexp.MustCompile(`tree [0-9a-f]{12}`), "tree TREE"},
+	{regexp.MustCompile(`\d+ tokens`), "N tokens"},
+	{regexp.MustCompile(`\d+ out\b`), "N out"},
+	{regexp.MustCompile(`in \d+ ms`), "in N ms"},
+	{regexp.MustCompile(`\d+\.\d s of commands`), "N s of commands"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`), "TIME"},
+}
+
+func scriptPlain(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: plain FILE")
+	}
+	text := strings.ReplaceAll(ts.ReadFile("stdout"), ts.Getenv("WORK"), "WORK")
+	for _, m := range masks {
+		text = m.re.ReplaceAllString(text, m.to)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
+}
+
+func scriptLines(ts *testscript.TestScript, neg bool, args []string) {
+	text := ts.ReadFile("stdout")
+	for _, want := range args {
+		i := strings.Index(text, want)
+		if i < 0 {
+			ts.Fatalf("%q does not come, in its place", want)
+		}
+		text = text[i+len(want):]
+	}
+	if neg {
+		ts.Fatalf("lines cannot be negated")
+	}
+}
