@@ -118,7 +118,11 @@ func (w *step) endTurn(reason event.StopReason, detail string) {
 
 // exhausted pauses the goal because a budget dimension has run out.
 func (w *step) exhausted(dimension string) {
-	f := fault.New(fault.BudgetExhausted, fault.User, "the budget of "+dimension+" is exhausted", "extend it and resume, or cancel the goal")
+	why := "the budget of " + dimension + " is exhausted"
+	if dimension == "deadline" {
+		why = "the deadline has passed"
+	}
+	f := fault.New(fault.BudgetExhausted, fault.User, why, "extend it and resume, or cancel the goal")
 	w.handOff(f.Message, f, event.PausedBudget, event.StopBudget)
 }
 

@@ -119,7 +119,7 @@ func (s *State) applyGoal(e event.Event) bool {
 			s.Blocked++
 		}
 		if p.Reason == event.WaitUserInput {
-			s.asked()
+			s.asked(e.Op)
 		}
 	case event.GoalWoken:
 		s.Wait = nil
@@ -135,12 +135,11 @@ func (s *State) applyGoal(e event.Event) bool {
 
 // asked notes what the user is waited for: the answer to a question, or a word
 // on the claim.
-func (s *State) asked() {
-	if s.Claim != nil {
+func (s *State) asked(op string) {
+	if op != "" {
+		s.Asked = op
+	} else if s.Claim != nil {
 		s.Claim.Asked = true
-	}
-	if len(s.Open) > 0 && s.Open[0].Tool == ToolAskUser {
-		s.Asked = s.Open[0].ID
 	}
 }
 

@@ -38,10 +38,18 @@ func (s State) Summary() string {
 		todos = append(todos, fmt.Sprintf("[%s] %s", t.Status, t.Content))
 	}
 	for _, d := range s.Decisions {
-		decisions = append(decisions, strings.TrimSpace(d.Decision+" ("+d.Reason+")"))
+		why := ""
+		if d.Reason != "" {
+			why = " (" + d.Reason + ")"
+		}
+		decisions = append(decisions, d.Decision+why)
 	}
 	for _, c := range s.Judgement().Criteria {
-		criteria = append(criteria, strings.TrimSpace(c.ID+": "+c.Result+" "+c.Reason))
+		line := strings.TrimSpace(c.ID + ": " + c.Result + " " + c.Reason)
+		if len(c.Evidence) > 0 {
+			line += " (evidence: " + strings.Join(c.Evidence, ", ") + ")"
+		}
+		criteria = append(criteria, line)
 	}
 	for _, o := range s.InDoubt {
 		doubts = append(doubts, fmt.Sprintf("%s %s: started, outcome unknown", o.ID, o.Tool))

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"belay/internal/core/evidence"
+	"belay/internal/core/lifecycle"
 	"belay/internal/core/operation"
 	"belay/internal/core/plan"
 	"belay/internal/core/progress"
@@ -115,11 +116,11 @@ func (w *step) reject(o operation.Op, f *fault.Fault) {
 // prepared decides on an operation with side effects, now that what it would
 // do is known.
 func (w *step) prepared(b Prepared) {
-	if !w.holder() || len(w.s.Open) == 0 || w.s.Open[0].ID != b.Op {
+	if !w.holder() || w.s.Turn == nil || w.s.Status != lifecycle.Active || len(w.s.Open) == 0 || w.s.Open[0].ID != b.Op {
 		return
 	}
 	o := w.s.Open[0]
-	if o.Phase != operation.Proposed && o.Phase != operation.Approved {
+	if !o.Effect.SideEffect() || o.Phase != operation.Proposed && o.Phase != operation.Approved {
 		return
 	}
 	if b.Observation.Tree != "" {
@@ -294,6 +295,9 @@ func (w *step) control(o operation.Op) bool {
 		if err != nil {
 			w.reject(o, argumentFault(err))
 			return true
+		}
+		if len(w.s.Inbox) > 0 {
+			return w.userFirst(o)
 		}
 		w.emitBy(event.ActorRuntime, o.ID, event.GoalWaiting{Reason: event.WaitUserInput, Detail: clip(q.Question, headText)})
 		w.endTurn(event.StopNeedsUser, o.ID)

@@ -172,11 +172,17 @@ func (w *step) composed(b Composed) {
 	w.commit() // it costs money
 }
 
+// mine reports whether a request is open and this worker's: only it can know
+// what came of it.
+func (w *step) mine(request string) bool {
+	r, t := w.s.Request, w.s.Turn
+	return r != nil && r.ID == request && (t == nil || event.Worker(t.Worker) == w.in.By)
+}
+
 // replied settles the usage and records the response with the operations that
 // it proposes, in one commit.
 func (w *step) replied(b Replied) {
-	r := w.s.Request
-	if r == nil || r.ID != b.Request {
+	if !w.mine(b.Request) {
 		return
 	}
 	if !w.holder() {
@@ -209,10 +215,10 @@ func finalText(parts []event.Part) string {
 // replyFailed charges the request and decides what follows by the kind of the
 // fault.
 func (w *step) replyFailed(b ReplyFailed) {
-	r := w.s.Request
-	if r == nil || r.ID != b.Request {
+	if !w.mine(b.Request) {
 		return
 	}
+	r := w.s.Request
 	charged := w.chargeFor(b)
 	if !w.holder() {
 		w.emit(event.ModelFailed{Request: b.Request, Fault: b.Fault, Charged: charged})
