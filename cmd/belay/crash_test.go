@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -46,6 +47,7 @@ func afterKill(w *world, p *provider, goal string) {
 		}
 	}
 	p.valid()
+	stableBeginning(t, p)
 	if a := w.must(0, "audit", goal); !strings.Contains(a.out, "the chain holds") {
 		t.Errorf("%v", a)
 	}
@@ -180,6 +182,149 @@ func TestAWorkerThatLivesIsNotDisturbed(t *testing.T) {
 	w, g, p, goal := blocked(t, stepRead+stepFix+stepTest+stepDone)
 	if r := w.must(0, "resume", goal); !strings.Contains(r.err, "holds goal") {
 		t.Errorf("%v", r)
+	}
+	g.close()
+	if r := p.wait(); r.code != 0 {
+		t.Errorf("%v", r)
+	}
+	if got := w.readAt("effects.log"); got != "effect\n" {
+		t.Errorf("effects: %q", got)
+	}
+}
+
+// TestAnInterruptLeavesTheCommandRunning: the first signal is polite, and what
+// runs goes on under its shim.
+func TestAnInterruptLeavesTheCommandRunning(t *testing.T) {
+	t.Parallel()
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
+			w, g, p, goal := blocked(t, "  - {expect: {last_result_contains: [\"ended\"]}, calls: [{tool: read_file, args: {path: code.txt}}]}\n"+stepFix+stepTest+stepDone)
+			if err := p.cmd.Process.Signal(sig); err != nil {
+				t.Fatal(err)
+			}
+			if r := p.wait(); r.code != 130 || !strings.Contains(r.err, "belay resume goes on") {
+				t.Errorf("%v", r)
+			}
+			if s := w.snapshot(); s.Status != "active" || len(s.OpenOperations) != 1 || s.Turn != "" {
+				t.Errorf("left as %s, turn %q, %+v", s.Status, s.Turn, s.OpenOperations)
+			}
+			g.close()
+			w.must(0, "resume", goal)
+			if got := w.readAt("effects.log"); got != "effect\n" {
+				t.Errorf("effects: %q", got)
+			}
+		})
+	}
+}
+
+// TestACommandWhoseSupervisorDiedIsUnknownUntilSettled: worker and shim killed,
+// as when the machine restarts. The model is told in plain words, the same
+// action is refused, nothing completes over it, and a person settles it.
+func TestACommandWhoseSupervisorDiedIsUnknownUntilSettled(t *testing.T) {
+	t.Parallel()
+	again := stepCommand("echo began; cat ../gate; echo effect >> ../effects.log; echo ended; exit 5")
+	w, _, p, goal := blocked(t, strings.Replace(again, "{", "{\"expect\": {\"last_result_contains\": [\"outcome unknown\"]}, ", 1)+
+		"  - {expect: {last_result_contains: [\"in doubt\"]}, calls: [{tool: read_file, args: {path: code.txt}}]}\n"+stepFix+stepTest+stepDone+stepDone)
+	p.kill()
+	p.wait()
+	specs, err := filepath.Glob(filepath.Join(w.dir, "state/spool/*/shim.json"))
+	if err != nil || len(specs) != 1 {
+		t.Fatalf("%v %v", specs, err)
+	}
+	var shim struct {
+		PID int `json:"pid"`
+	}
+	b, err := os.ReadFile(specs[0])
+	if err == nil {
+		err = json.Unmarshal(b, &shim)
+	}
+	if err != nil || shim.PID < 2 {
+		t.Fatalf("%v in %s", err, b)
+	}
+	if err := syscall.Kill(shim.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	// The work is done, but nothing completes while that is open: a person is
+	// needed.
+	r := w.must(3, "resume", goal)
+	s := w.snapshot()
+	if len(s.InDoubt) != 1 || s.InDoubt[0].Op != "op1" || !strings.Contains(strings.Join(s.Missing, " "), "op1") {
+		t.Fatalf("in doubt: %+v, missing %q: %v", s.InDoubt, s.Missing, r)
+	}
+	if got := w.readAt("effects.log"); got != "" {
+		t.Errorf("effects: %q", got)
+	}
+	if r := w.must(0, "show", goal); !strings.Contains(r.out, "belay reconcile "+goal+" op1") {
+		t.Errorf("does not say how to settle it: %v", r)
+	}
+	w.must(2, "reconcile", goal, "op1")
+	w.must(2, "reconcile", goal, "op2", "--failed")
+	w.must(0, "reconcile", goal, "op1", "--failed", "--reason", "I looked: no line was written")
+	if r := w.must(0, "resume", goal); !strings.Contains(r.out, "completed: verified") {
+		t.Errorf("%v", r)
+	}
+}
+
+// TestManyRunsShareOneState: seventeen at once, each with a directory of its
+// own, all complete, and no event is lost. Two of them must then share the
+// first letter of their id.
+func TestManyRunsShareOneState(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	model := w.script(repair)
+	const n = 17
+	var ps []*process
+	for i := range n {
+		dir := filepath.Join(w.dir, fmt.Sprintf("repo%d", i))
+		for name, content := range toy() {
+			w.put(filepath.Join(dir, name), content)
+		}
+		ps = append(ps, w.start(append(runToy(model), "--repo", dir)...))
+	}
+	for _, p := range ps {
+		if r := p.wait(); r.code != 0 {
+			t.Errorf("%v", r)
+		}
+	}
+	var rows []struct {
+		Goal string `json:"goal"`
+	}
+	if err := json.Unmarshal([]byte(w.must(0, "goals", "--json").out), &rows); err != nil || len(rows) != n {
+		t.Fatalf("%d goals: %v", len(rows), err)
+	}
+	letters, events := map[byte]int{}, map[int]int{}
+	for _, r := range rows {
+		letters[r.Goal[0]]++
+		events[len(decodeEvents(t, w.must(0, "events", r.Goal).out))]++
+	}
+	if len(events) != 1 {
+		t.Errorf("the same run has different numbers of events: %v", events)
+	}
+	for c, k := range letters {
+		if k > 1 {
+			if r := w.must(2, "show", string(c)); !strings.Contains(r.err, "fits more than one goal") {
+				t.Errorf("%v", r)
+			}
+		}
+	}
+}
+
+// TestASecondGoalInOneDirectoryIsRefused: nobody's work is mixed with
+// another's.
+func TestASecondGoalInOneDirectoryIsRefused(t *testing.T) {
+	t.Parallel()
+	w, g, p, goal := blocked(t, stepRead+stepFix+stepTest+stepDone)
+	// Also by another name of the directory, and from inside of it.
+	link := filepath.Join(w.dir, "link")
+	if err := os.Symlink(w.repo, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{".", link} {
+		r := w.belay(append(runToy("script:"+filepath.Join(w.dir, "model.yaml")), "--repo", dir)...)
+		if r.code == 0 || r.code == 3 || !strings.Contains(r.err, goal) {
+			t.Errorf("a second goal in %s: %v", dir, r)
+		}
 	}
 	g.close()
 	if r := p.wait(); r.code != 0 {

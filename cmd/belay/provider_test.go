@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -196,22 +197,33 @@ func (w *world) dirty() {
 	}
 }
 
-// stableBeginning checks that each request begins as the one before: what a
-// provider has cached is used again.
-func stableBeginning(t *testing.T, p *provider) {
+// stableBeginning checks that each request begins as the one before, up to the
+// state at its end: what a provider has cached is used again.
+func stableBeginning(t testing.TB, p *provider) {
 	t.Helper()
-	var before []modeltest.Request
+	text := func(v any) string {
+		b, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	var last *modeltest.Request
 	for _, r := range p.chats() {
-		if n := len(before); n > 0 {
-			last := before[n-1]
-			if a, b := len(last.Neutral.Messages), len(r.Neutral.Messages); b < a {
-				t.Errorf("request %d has %d messages, the one before had %d", r.Number, b, a)
+		if r.Invalid != "" {
+			continue
+		}
+		if last != nil {
+			if last.Neutral.System != r.Neutral.System || text(last.Neutral.Tools) != text(r.Neutral.Tools) {
+				t.Errorf("request %d has other instructions or tools", r.Number)
 			}
-			if last.Neutral.System != r.Neutral.System {
-				t.Errorf("request %d has other instructions", r.Number)
+			// The last message holds the state, which is written anew.
+			n := len(last.Neutral.Messages) - 1
+			if len(r.Neutral.Messages) < n || text(last.Neutral.Messages[:n]) != text(r.Neutral.Messages[:n]) {
+				t.Errorf("request %d does not begin as the one before:\n%s\n%s", r.Number, text(last.Neutral.Messages[:n]), text(r.Neutral.Messages))
 			}
 		}
-		before = append(before, r)
+		last = &r
 	}
 }
 
@@ -367,5 +379,58 @@ func TestCommandsDoNotSeeTheKeys(t *testing.T) {
 	}
 	if strings.Contains(r.out+w.must(0, "events", w.goal()).out, key) {
 		t.Error("the key is in the ledger")
+	}
+}
+
+// TestHundredsOfCallsAtOnceAreBounded: each of them is answered, and only so
+// many are taken.
+func TestHundredsOfCallsAtOnceAreBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, toy())
+	many := "  - {calls: ["
+	for i := range 200 {
+		many += fmt.Sprintf("{tool: read_file, args: {path: check.sh, limit: %d}}, ", i+1)
+	}
+	many += "]}\n"
+	p := w.serve("steps:\n"+many+stepRead+stepFix+stepTest+stepDone, nil)
+	w.must(0, runToy("anthropic:test-model")...)
+	p.valid()
+	es := w.events()
+	if n := len(of[event.OperationProposed](t, es)); n != 200+4 {
+		t.Errorf("%d operations", n)
+	}
+	if n := len(of[event.OperationStarted](t, es)); n > 64+3 {
+		t.Errorf("%d were started", n)
+	}
+}
+
+// TestAWaitForTheProviderIsShownAndCanBeEnded: a goal that waits for a rate
+// limit is not frozen.
+func TestAWaitForTheProviderIsShownAndCanBeEnded(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		command string
+		code    int
+	}{{"pause", 3}, {"cancel", 7}} {
+		t.Run(c.command, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, toy())
+			p := w.serve(repair, func(modeltest.Request) (modeltest.Answer, bool) {
+				return modeltest.Answer{Status: 429, Header: http.Header{"Retry-After": {"900"}}, Body: `{"error":{"message":"usage limit"}}`}, true
+			})
+			b := w.start(runToy("openai:test-model")...)
+			b.await("goal_waiting: retry_backoff")
+			s := w.snapshot()
+			if s.WaitReason != event.WaitRetry || s.WaitUntil.Std().Before(time.Now().Add(10*time.Minute)) || !strings.Contains(s.WaitDetail, "usage limit") {
+				t.Errorf("waits for %s until %s: %s", s.WaitReason, s.WaitUntil.Std(), s.WaitDetail)
+			}
+			w.must(0, c.command, w.goal())
+			if r := b.wait(); r.code != c.code {
+				t.Errorf("want exit %d: %v", c.code, r)
+			}
+			if n := len(p.chats()); n != 1 {
+				t.Errorf("%d requests", n)
+			}
+		})
 	}
 }

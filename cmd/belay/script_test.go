@@ -77,7 +77,8 @@ var masks = []struct {
 	re *regexp.Regexp
 	to string
 }{
-	{regexp.MustCompile(`\b[0-9a-f]{10}c[0-9a-f]{5}\b|\b[0-9a-f]{16}\b`), "GOAL"},
+	{regexp.MustCompile(`\b[0-9a-f]{16}\b`), "GOAL"},
+	{regexp.MustCompile(`\$\d+\.\d+`), "$$N"},
 	{regexp.MustCompile(`tree [0-9a-f]{12}`), "tree TREE"},
 	{regexp.MustCompile(`\d+ tokens`), "N tokens"},
 	{regexp.MustCompile(`\d+ out\b`), "N out"},
