@@ -38,6 +38,10 @@ type Sandbox struct {
 
 var _ sandbox.Sandbox = (*Sandbox)(nil)
 
+// maxDeaths is how many shims may be killed under one start: more than that is
+// no accident.
+const maxDeaths = 2
+
 // staleAfter is the age at which a half-prepared or half-removed record is
 // taken for a crash's leftover.
 const staleAfter = time.Hour
@@ -104,6 +108,7 @@ func (s *Sandbox) Start(ctx context.Context, c sandbox.Command) (sandbox.Process
 	}
 	// A record under which nothing ever ran is removed and the start tried
 	// again; with other starters at work that can take more than one round.
+	deaths := 0
 	for range 10 {
 		st, err := s.look(c.Key)
 		switch {
@@ -122,6 +127,12 @@ func (s *Sandbox) Start(ctx context.Context, c sandbox.Command) (sandbox.Process
 		}
 		p, err := s.publish(ctx, sp)
 		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if errors.Is(err, errShimEnded) && deaths < maxDeaths {
+			// Killed by somebody (a machine out of memory) before anything ran:
+			// that is no fault of the command's.
+			deaths++
 			continue
 		}
 		if err != nil {

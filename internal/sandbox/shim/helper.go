@@ -36,6 +36,9 @@ type helper struct {
 // errRefused wraps a shim's own statement that nothing has run.
 var errRefused = errors.New("the shim refused")
 
+// errShimEnded says that a shim was killed before it answered.
+var errShimEnded = errors.New("the shim ended before it answered; nothing has run")
+
 // helperArg and envHelper together make a binary that imports this package
 // become a shim; see takeOver.
 const (
@@ -123,7 +126,7 @@ func (h *helper) launch(ctx context.Context) error {
 func (h *helper) line() (string, error) {
 	s, err := h.in.ReadString('\n')
 	if errors.Is(err, io.EOF) {
-		return "", errors.New("the shim ended before it answered; nothing has run")
+		return "", errShimEnded
 	}
 	if err != nil {
 		return "", fmt.Errorf("hear from the shim: %w", err)
