@@ -172,11 +172,38 @@ func (w *step) refuseClaim(claim Claim, v event.Verdict) {
 			w.emitBy(event.ActorRuntime, o.ID, event.OperationRejected{Outcome: event.Rejected, Fault: *ClaimFault(v)})
 		}
 	}
+	if len(w.s.InDoubt) > 0 && allPass(v) {
+		w.waitForSettling()
+		return
+	}
 	if w.s.Strikes >= refusedClaims(w.s.Settings) {
 		f := ClaimFault(v)
 		w.emitBy(event.ActorRuntime, "", event.ProgressAlarm{Signal: "refused_claims", Count: w.s.Strikes, Detail: f.Message})
 		w.handOff(fmt.Sprintf("the model claimed to be done %d times without evidence: %s", w.s.Strikes, f.Message), f, event.PausedNoProg, event.StopNoProgress)
 	}
+}
+
+func allPass(v event.Verdict) bool {
+	for _, c := range v.Criteria {
+		if c.Result != event.Pass {
+			return false
+		}
+	}
+	return true
+}
+
+// waitForSettling waits for the person who can say what became of operations
+// in doubt, when nothing else stands against the claim: the model can do no
+// more about it, and would claim and test in turns for as long as its budget
+// lasts.
+func (w *step) waitForSettling() {
+	var ids []string
+	for _, o := range w.s.InDoubt {
+		ids = append(ids, o.ID+" ("+o.Tool+")")
+	}
+	detail := "the outcome of " + strings.Join(ids, ", ") + " is unknown: look at its effects and settle it with belay reconcile"
+	w.emitBy(event.ActorRuntime, "", event.GoalWaiting{Reason: event.WaitUserInput, Detail: detail})
+	w.endTurn(event.StopNeedsUser, detail)
 }
 
 // ClaimFault says in words why a claim was not accepted.
