@@ -20,7 +20,8 @@
 // Hits are counted in files of the directory, one byte for each, and so across
 // all processes of a run: each action is taken once, by the process that made
 // the N-th hit, and a restarted program gets past it. An action at @0 is never
-// taken; such an entry only counts.
+// taken; such an entry only counts. What is taken leaves a file name@N.taken
+// there.
 package failpoint
 
 // Name is a failpoint. The names stand in command lines and reports.
@@ -77,7 +78,7 @@ const (
 const (
 	RecordPrepared Name = "shim.client.prepared"  // beside the spool
 	RecordNamed    Name = "shim.client.published" // in the spool, no shim has it
-	HandedOver     Name = "shim.client.taken"     // a shim holds it, "go" is not said
+	HandedOver     Name = "shim.client.accepted"     // a shim holds it, "go" is not said
 	LaunchedShim   Name = "shim.client.launched"  // "go" is answered
 	VoidBefore     Name = "shim.client.void.before"
 	VoidAfter      Name = "shim.client.void.after" // the key is taken for good, nobody was told
@@ -87,7 +88,7 @@ const (
 
 // The shim itself.
 const (
-	ShimTaken     Name = "shim.taken"        // it holds the record
+	ShimTaken     Name = "shim.holds"        // it holds the record
 	ShimTold      Name = "shim.told"         // "go" was heard
 	ShimMarked    Name = "shim.marked"       // from here on the command may have run
 	ShimSpawned   Name = "shim.spawned"      // the command runs, nobody was told

@@ -68,6 +68,7 @@ func Err(n Name) error {
 		if a.at != hit {
 			continue
 		}
+		taken(n, hit)
 		switch a.do {
 		case "error":
 			return fmt.Errorf("failpoint %s: an injected error", n)
@@ -96,6 +97,13 @@ func count(n Name) int64 {
 		panic(err)
 	}
 	return at
+}
+
+// taken leaves word that an action is taken, for whoever counts the kills.
+func taken(n Name, hit int64) {
+	if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s@%d.taken", n, hit)), nil, 0o600); err != nil {
+		panic(err) // the test's own directory
+	}
 }
 
 // killParent kills the parent when it runs this same program.

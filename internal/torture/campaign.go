@@ -1,0 +1,328 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"belay/internal/failpoint"
+)
+
+type options struct {
+	kills   int
+	seed    uint64
+	only    int
+	jobs    int
+	dir     string
+	verbose bool
+	log     io.Writer
+}
+
+// campaign is many runs against one undisturbed one.
+type campaign struct {
+	options
+	program string
+	base    string            // a laid world that runs are copied from
+	want    map[string]string // the final tree of the undisturbed run
+	hits    map[failpoint.Name]int
+
+	mu     sync.Mutex
+	report report
+}
+
+func newCampaign(o options) (*campaign, error) {
+	dir, err := os.MkdirTemp(o.dir, "belay-torture-")
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	o.dir = dir
+	c := &campaign{options: o, program: filepath.Join(dir, "belay"), base: filepath.Join(dir, "base")}
+	if err := c.prepare(); err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *campaign) close() {
+	if len(c.report.violations) == 0 {
+		os.RemoveAll(c.dir)
+	}
+}
+
+// prepare builds the program, lays the world and plays it once undisturbed.
+func (c *campaign) prepare() error {
+	build := exec.Command("go", "build", "-tags", "failpoints", "-o", c.program, "belay/cmd/belay")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build belay with failpoints (run this inside the repository): %w\n%s", err, out)
+	}
+	if err := lay(c.base); err != nil {
+		return err
+	}
+	var all []string
+	for _, n := range failpoint.Names() {
+		all = append(all, string(n)+"=kill@0") // counts, and does nothing
+	}
+	p, err := c.world("calm", plan{points: all}, rand.New(rand.NewPCG(0, 0)))
+	if err != nil {
+		return err
+	}
+	if err := p.play(); err != nil {
+		return fmt.Errorf("the undisturbed run: %w", err)
+	}
+	if c.want, err = tree(p.path("repo"), inGit); err != nil {
+		return err
+	}
+	if _, err := p.check(c.want, false); err != nil {
+		return err
+	}
+	if len(p.bad) > 0 {
+		return fmt.Errorf("the undisturbed run: %s", strings.Join(p.bad, "\n"))
+	}
+	c.hits = map[failpoint.Name]int{}
+	for _, n := range failpoint.Names() {
+		if info, err := os.Stat(p.path("points/" + string(n))); err == nil {
+			c.hits[n] = int(info.Size())
+		}
+	}
+	c.report = report{seed: c.seed, points: map[string]int{}, random: map[string]int{}, effects: map[string]int{}}
+	return os.RemoveAll(p.dir)
+}
+
+func (c *campaign) world(name string, pl plan, rng *rand.Rand) (*player, error) {
+	dir := filepath.Join(c.dir, name)
+	if err := os.CopyFS(dir, os.DirFS(c.base)); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "points"), 0o755); err != nil {
+		return nil, err
+	}
+	log := func(string, ...any) {}
+	if c.verbose {
+		log = func(format string, a ...any) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			fmt.Fprintf(c.log, "["+name+"] "+format+"\n", a...)
+		}
+	}
+	w := &world{dir: dir, program: c.program, points: strings.Join(pl.points, ";"), acked: map[uint64]string{}, log: log}
+	return &player{world: w, plan: pl, rng: rng, random: map[string]int{}, put: map[string]bool{}}, nil
+}
+
+// play plays runs until enough was killed.
+func (c *campaign) play() (report, error) {
+	if c.only >= 0 {
+		return c.report, errors.Join(c.one(c.only), nil)
+	}
+	began := time.Now()
+	var wg sync.WaitGroup
+	var next int
+	var failed error
+	for range max(1, c.jobs) {
+		wg.Go(func() {
+			for {
+				c.mu.Lock()
+				if c.report.kills() >= c.kills || failed != nil || len(c.report.violations) >= 20 {
+					c.mu.Unlock()
+					return
+				}
+				i := next
+				next++
+				c.mu.Unlock()
+				if err := c.one(i); err != nil {
+					c.mu.Lock()
+					failed = errors.Join(failed, err)
+					c.mu.Unlock()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	c.report.took = time.Since(began)
+	for _, n := range failpoint.Names() {
+		if c.report.points[string(n)] == 0 {
+			c.report.missed = append(c.report.missed, string(n))
+		}
+	}
+	return c.report, failed
+}
+
+// one plays run i.
+func (c *campaign) one(i int) error {
+	rng := rand.New(rand.NewPCG(c.seed, uint64(i)))
+	pl := c.planOf(i, rng)
+	p, err := c.world(fmt.Sprintf("run%d", i), pl, rng)
+	if err != nil {
+		return err
+	}
+	p.log("%v and %d kills at random instants", pl.points, pl.kills)
+	playErr := p.play()
+	if playErr != nil {
+		p.violation("%v", playErr)
+	}
+	taken, err := p.taken()
+	if err != nil {
+		return err
+	}
+	shims := p.shims
+	for n := range taken {
+		shims = shims || strings.HasPrefix(n, "shim.") && !strings.HasPrefix(n, "shim.client.")
+	}
+	var a account
+	if playErr == nil {
+		if a, err = p.check(c.want, shims); err != nil {
+			return err
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.report.add(i, p, taken, a)
+	if len(p.bad) == 0 && c.only < 0 {
+		return os.RemoveAll(p.dir)
+	}
+	for _, q := range p.ours() {
+		fmt.Fprintf(c.log, "run %d left process %d: %s\n", i, q.pid, q.cmd)
+	}
+	fmt.Fprintf(c.log, "run %d is kept in %s (again: go run ./internal/torture -seed %d -run %d -v)\n", i, p.dir, c.seed, i)
+	return nil
+}
+
+// doors are failpoints after which something is left to look at, so that the
+// ones on the way of recovery are reached at all.
+var doors = []failpoint.Name{failpoint.RunBefore, failpoint.RunAfter, failpoint.EditMade, failpoint.EditBefore, failpoint.JournalWritten,
+	failpoint.RecordNamed, failpoint.RecordPrepared, failpoint.LaunchedShim, failpoint.DurableAfter, failpoint.ShimTold, failpoint.HandedOver}
+
+const (
+	pointsPerRun = 5
+	mixedEvery   = 3 // each such run is disturbed at random instants instead
+)
+
+// planOf draws the plan of run i. The runs with failpoints go through all of
+// them in turn, each time at another of its hits.
+func (c *campaign) planOf(i int, rng *rand.Rand) plan {
+	if i%mixedEvery == mixedEvery-1 {
+		return plan{kills: 2 + rng.IntN(6)}
+	}
+	names := failpoint.Names()
+	turn := i - i/mixedEvery // how many runs with failpoints came before
+	var pl plan
+	recovery := false
+	for k := range pointsPerRun {
+		// A stride that has no factor in common with the number of names visits
+		// each of them, and puts distant ones into one run.
+		at := (turn*pointsPerRun + k) * stride(len(names)) % len(names)
+		n := names[at]
+		hits := c.hits[n]
+		recovery = recovery || hits == 0
+		pl.points = append(pl.points, fmt.Sprintf("%s=%s@%d", n, c.action(n, rng), 1+rng.IntN(max(hits, 1))))
+	}
+	for range 3 {
+		if recovery {
+			d := doors[rng.IntN(len(doors))]
+			pl.points = append(pl.points, fmt.Sprintf("%s=kill@%d", d, 1+rng.IntN(max(c.hits[d], 1))))
+		}
+	}
+	return pl
+}
+
+func stride(n int) int {
+	for s := 29; ; s++ {
+		a, b := s, n
+		for b != 0 {
+			a, b = b, a%b
+		}
+		if a == 1 {
+			return s
+		}
+	}
+}
+
+func (c *campaign) action(n failpoint.Name, rng *rand.Rand) string {
+	inShim := strings.HasPrefix(string(n), "shim.") && !strings.HasPrefix(string(n), "shim.client.")
+	switch {
+	case n == failpoint.CommitBefore && rng.IntN(3) == 0:
+		return "error"
+	case inShim && rng.IntN(2) == 0:
+		return "both"
+	}
+	return "kill"
+}
+
+// report is what a campaign found.
+type report struct {
+	seed       uint64
+	runs       int
+	took       time.Duration
+	points     map[string]int // kills by failpoint
+	random     map[string]int // kills at random instants, by what was killed
+	effects    map[string]int // effects seen
+	expected   int
+	unknown    int
+	events     int
+	missed     []string
+	violations []string
+}
+
+func (r *report) kills() int {
+	n := 0
+	for _, m := range []map[string]int{r.points, r.random} {
+		for _, k := range m {
+			n += k
+		}
+	}
+	return n
+}
+
+func (r *report) add(i int, p *player, taken map[string]int, a account) {
+	r.runs++
+	for n, k := range taken {
+		r.points[n] += k
+	}
+	for n, k := range p.random {
+		r.random[n] += k
+	}
+	for _, e := range effects {
+		r.expected++
+		r.effects[e.name] += e.seen(p.world)
+	}
+	r.unknown += a.unknown
+	r.events += len(a.events)
+	for _, v := range p.bad {
+		r.violations = append(r.violations, fmt.Sprintf("run %d: %s", i, v))
+	}
+}
+
+func (r *report) print(w io.Writer) {
+	var names []string
+	for n := range r.points {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	fmt.Fprintln(w, "kills by failpoint:")
+	for _, n := range names {
+		fmt.Fprintf(w, "  %-32s %5d\n", n, r.points[n])
+	}
+	fmt.Fprintf(w, "kills at random instants: worker %d, shims %d, both %d\n", r.random["worker"], r.random["shims"], r.random["both"])
+	seen := 0
+	for _, n := range r.effects {
+		seen += n
+	}
+	fmt.Fprintf(w, "failpoints that killed nobody: %d %v\n", len(r.missed), r.missed)
+	fmt.Fprintf(w, "seed %d: %d runs, %d kills in %s (%d events)\n", r.seed, r.runs, r.kills(), r.took.Round(time.Second), r.events)
+	fmt.Fprintf(w, "effects expected %d, seen %d; outcomes declared unknown %d\n", r.expected, seen, r.unknown)
+	fmt.Fprintf(w, "violations %d\n", len(r.violations))
+	for _, v := range r.violations {
+		fmt.Fprintln(w, "  "+strings.ReplaceAll(v, "\n", "\n    "))
+	}
+}

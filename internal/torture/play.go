@@ -1,0 +1,195 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"belay/internal/core"
+	"belay/internal/core/lifecycle"
+)
+
+// plan is how one run is disturbed.
+type plan struct {
+	// points are failpoints with their actions.
+	points []string
+	// kills is how many processes are killed at random instants.
+	kills int
+}
+
+// player plays one run to its end.
+type player struct {
+	*world
+	plan   plan
+	rng    *rand.Rand
+	random map[string]int // kills at random instants, by what was killed
+	shims  bool           // a shim was killed at a random instant
+	put    map[string]bool
+}
+
+// rounds bounds the processes of one run: each kill costs a few, and a run
+// that needs more than this goes nowhere.
+const rounds = 120
+
+var errStuck = errors.New("the goal does not get anywhere")
+
+// play drives the goal as a person with a shell would: start it, answer, look
+// and settle what is in doubt, and resume it until it is completed.
+func (p *player) play() error {
+	last := ""
+	for range rounds {
+		if p.goal == "" {
+			if err := p.find(); err != nil {
+				return err
+			}
+		}
+		if p.goal == "" {
+			if _, err := p.tortured("run", "turn one into two", "--model", "script:"+p.path("model.yaml"), "--test", "sh check.sh",
+				"--plan", "always", "--approve", "ask", "--json"); err != nil {
+				return err
+			}
+			continue
+		}
+		s, err := p.show()
+		if err != nil {
+			return err
+		}
+		if s.Status == lifecycle.Completed {
+			return nil
+		}
+		if s.Status.Final() || s.Refuse != "" {
+			return fmt.Errorf("the goal is %s %s", s.Status, s.Refuse)
+		}
+		last = fmt.Sprintf("status %s, waits for %s %s, paused by %s: %s; missing %v", s.Status, s.WaitReason, s.WaitDetail, s.PauseReason, s.PauseDetail, s.Missing)
+		if err := p.next(s); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: after %d processes: %s", errStuck, rounds, last)
+}
+
+// next does what a person would do next.
+func (p *player) next(s core.Snapshot) error {
+	for _, o := range s.InDoubt {
+		// Sometimes the person is slow, and the model meets the doubt first.
+		if !p.put[o.Op] && p.rng.IntN(2) == 0 {
+			p.put[o.Op] = true
+			continue
+		}
+		_, err := p.tortured(append([]string{"reconcile", p.goal, o.Op, "--reason", "looked at its effects"}, p.look(o))...)
+		return err
+	}
+	if len(s.PendingApprovals) > 0 {
+		_, err := p.tortured("approve", p.goal, s.PendingApprovals[0].Op)
+		return err
+	}
+	_, err := p.tortured("resume", p.goal, "--json")
+	return err
+}
+
+// look decides about an operation in doubt by its effect.
+func (p *player) look(o core.OpenOperation) string {
+	for _, e := range effects {
+		if e.command == o.Command && e.seen(p.world) > 0 {
+			return "--succeeded"
+		}
+	}
+	return "--retry"
+}
+
+func (p *player) find() error {
+	o, err := p.belay(false, nil, "goals", "--json")
+	if err != nil {
+		return err
+	}
+	var rows []struct {
+		Goal string `json:"goal"`
+	}
+	if o.code != 0 || json.Unmarshal([]byte(o.out), &rows) != nil {
+		return fmt.Errorf("list the goals: %v", o)
+	}
+	if len(rows) > 1 {
+		p.violation("%d goals, one was started", len(rows))
+	}
+	if len(rows) > 0 {
+		p.goal = rows[0].Goal
+	}
+	return nil
+}
+
+func (p *player) show() (s core.Snapshot, err error) {
+	o, err := p.belay(false, nil, "show", p.goal, "--json")
+	if err != nil {
+		return s, err
+	}
+	if o.code != 0 {
+		return s, fmt.Errorf("show the goal: %v", o)
+	}
+	return s, json.Unmarshal([]byte(o.out), &s)
+}
+
+// tortured runs a command that may be killed at any instant.
+func (p *player) tortured(args ...string) (outcome, error) {
+	o, err := p.belay(true, p.disturb(), args...)
+	if err != nil {
+		return o, err
+	}
+	p.acknowledge(o)
+	switch {
+	case o.killed, o.code == 0, o.code == 3, o.code == 5:
+	case strings.Contains(o.err, "an injected error"):
+	default:
+		p.violation("an exit code that nobody expects: %v", o)
+	}
+	return o, nil
+}
+
+// disturb draws whether, when and what is killed of the next process.
+func (p *player) disturb() func(int, <-chan struct{}) {
+	if p.plan.kills == 0 || p.rng.IntN(4) == 0 {
+		return nil
+	}
+	p.plan.kills--
+	// Most instants of interest come early; the long command makes late ones.
+	delay := time.Duration(p.rng.Float64() * p.rng.Float64() * float64(700*time.Millisecond))
+	what := []string{"worker", "worker", "shims", "both"}[p.rng.IntN(4)]
+	return func(pid int, gone <-chan struct{}) {
+		select {
+		case <-gone:
+			return
+		case <-time.After(delay):
+		}
+		done := false
+		if what != "worker" && p.killShims() > 0 {
+			p.shims, done = true, true
+		}
+		if what != "shims" && syscall.Kill(pid, syscall.SIGKILL) == nil {
+			done = true
+		}
+		if done {
+			p.random[what]++
+		}
+	}
+}
+
+// taken are the failpoints that did something, with how often.
+func (w *world) taken() (map[string]int, error) {
+	entries, err := os.ReadDir(w.path("points"))
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]int{}
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), ".taken"); ok {
+			if name, _, hit := strings.Cut(name, "@"); hit {
+				out[name]++
+			}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// The goal that is tortured. Nothing in it compiles or waits for long, so that
+// a run takes about a second, and every kind of operation is in it: reads side
+// by side, an edit of one file, of several, a new file in new folders,
+// commands with effects outside and inside the workspace, one that runs for a
+// while, one that a person has to approve, a plan that a person has to
+// approve, control tools, a claim that is refused, a test, and completion.
+
+// effect is something the goal does to the world that can be counted.
+type effect struct {
+	name string
+	// command is the argument of the run_command that has it.
+	command string
+	// seen counts it.
+	seen func(w *world) int
+}
+
+// line counts the lines of a file of the world that hold the word.
+func line(file, word string) func(*world) int {
+	return func(w *world) int {
+		b, _ := os.ReadFile(filepath.Join(w.dir, file)) // a file that is not there holds none
+		n := 0
+		for l := range strings.Lines(string(b)) {
+			if strings.TrimSpace(l) == word {
+				n++
+			}
+		}
+		return n
+	}
+}
+
+var effects = []effect{
+	{"line outside", "sh effect.sh outside", line("effects.log", "outside")},
+	{"line inside", "sh effect.sh inside", line("repo/log.txt", "inside")},
+	{"long command", "sh effect.sh long", line("effects.log", "long")},
+	{"approved command", "sh deploy.sh", line("effects.log", "deploy")},
+	{"last line", "sh effect.sh last", line("effects.log", "last")},
+}
+
+// repository is what the goal finds.
+var repository = map[string]string{
+	"a.txt":     "alpha one\n",
+	"b.txt":     "beta one\n",
+	"src/c.txt": "gamma one\n",
+	"notes.md":  strings.Repeat("a line that nobody changes\n", 40),
+	// Each effect is one write, so that it has happened or has not.
+	"effect.sh": `case $1 in
+inside) echo inside >>log.txt ;;
+long) echo long >>../effects.log; i=0; while [ $i -lt 8 ]; do seq 1 2000; sleep 0.05; i=$((i+1)); done; echo to stderr >&2 ;;
+*) echo "$1" >>../effects.log; echo "did $1" ;;
+esac
+`,
+	"deploy.sh": "echo deploy >>../effects.log\n",
+	"check.sh": `for f in a.txt b.txt src/c.txt new/deep/d.txt; do
+	grep -q two $f || { echo "FAILED check.py::test_two - $f"; echo "1 failed in 0.01s"; exit 1; }
+done
+echo "4 passed in 0.01s"
+`,
+}
+
+// policyRules allow what a person would have to be asked for too often.
+const policyRules = `rules:
+  - {tool: file_patch, decision: allow}
+  - {tool: write_file, decision: allow}
+  - {command: "sh effect.sh *", decision: allow}
+`
+
+type callOf struct {
+	Tool string         `json:"tool"`
+	Args map[string]any `json:"args"`
+}
+
+type stepOf struct {
+	When  map[string][]string `json:"when,omitempty"`
+	Calls []callOf            `json:"calls"`
+}
+
+type args = map[string]any
+
+func calls(cs ...callOf) stepOf { return stepOf{Calls: cs} }
+
+func command(text string) callOf { return callOf{"run_command", args{"command": text}} }
+
+func patch(path string) args {
+	return args{"path": path, "old_string": "one", "new_string": "two"}
+}
+
+var finish = calls(callOf{"finish", args{"summary": "all is done"}})
+
+// modelScript is what the model does. Its place follows from the history, so it
+// goes on after a crash; a request whose history a real provider would refuse
+// is refused by it too.
+func modelScript() ([]byte, error) {
+	steps := []stepOf{
+		calls(callOf{"update_plan", args{"summary": "turn one into two", "steps": []string{"look", "edit", "test"}, "scope": []string{"**"}}}),
+		calls(callOf{"read_file", args{"path": "a.txt"}}, callOf{"read_file", args{"path": "b.txt"}}, callOf{"read_file", args{"path": "src/c.txt"}},
+			callOf{"search_text", args{"pattern": "one"}}, callOf{"list_files", args{}}),
+		calls(callOf{"update_todos", args{"todos": []any{args{"id": "1", "content": "edit", "status": "in_progress"}}}},
+			callOf{"file_patch", patch("a.txt")}),
+		calls(callOf{"write_file", args{"path": "new/deep/d.txt", "content": "delta two\n"}}, command(effects[0].command)),
+		finish, // refused: there is no evidence yet
+		calls(callOf{"file_patch", args{"edits": []any{patch("b.txt"), patch("src/c.txt")}}}, command(effects[1].command)),
+		calls(command(effects[2].command)),
+		calls(command(effects[3].command), callOf{"record_decision", args{"decision": "deployed"}}),
+		calls(callOf{"read_file", args{"path": "log.txt"}}, command(effects[4].command)),
+		calls(callOf{"run_test", args{}}),
+		finish,
+		{When: map[string][]string{"last_result_contains": {"claim not accepted"}}, Calls: []callOf{{"run_test", args{}}}},
+	}
+	return json.Marshal(map[string]any{"steps": steps, "then": finish})
+}
+
+// lay writes the repository, with a history of its own, and everything else
+// that a run starts from.
+func lay(dir string) error {
+	script, err := modelScript()
+	if err != nil {
+		return err
+	}
+	files := map[string]string{"model.yaml": string(script), "config/policy.yaml": policyRules, "home/.keep": ""}
+	for name, content := range repository {
+		files["repo/"+name] = content
+	}
+	for name, content := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			return err
+		}
+	}
+	for _, a := range [][]string{{"init", "-q", "."}, {"add", "."}, {"-c", "user.name=T", "-c", "user.email=t@example.com", "commit", "-q", "-m", "start"}} {
+		c := exec.Command("git", a...)
+		c.Dir = filepath.Join(dir, "repo")
+		c.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "HOME="+filepath.Join(dir, "home"))
+		var out bytes.Buffer
+		c.Stdout, c.Stderr = &out, &out
+		if err := c.Run(); err != nil {
+			return fmt.Errorf("git %v: %w\n%s", a, err, &out)
+		}
+	}
+	return nil
+}
