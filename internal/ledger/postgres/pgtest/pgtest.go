@@ -250,6 +250,40 @@ func (s *Server) Remove() {
 	_ = os.RemoveAll(s.Dir)
 }
 
+// Standby makes a standby that follows this server under a name, and starts
+// it. It has none of the server's further settings: it must not wait for a
+// standby of its own once it is the primary.
+func (s *Server) Standby(name string) (*Server, error) {
+	dir, err := os.MkdirTemp("/tmp", "pgtest-")
+	if err != nil {
+		return nil, err
+	}
+	b := &Server{Dir: dir, opts: Options{Fsync: s.opts.Fsync}, bin: s.bin, cred: s.cred}
+	if b.cred != nil {
+		if err := os.Chown(dir, int(b.cred.Uid), int(b.cred.Gid)); err != nil {
+			return nil, err
+		}
+	}
+	conn := fmt.Sprintf("host=%s port=%d user=belay application_name=%s", s.Dir, Port, name)
+	if out, err := b.command("pg_basebackup", "-D", b.data(), "-R", "-X", "stream", "-c", "fast", "-N", "-d", conn).CombinedOutput(); err != nil {
+		os.RemoveAll(dir)
+		return nil, fmt.Errorf("pg_basebackup: %w: %s", err, out)
+	}
+	if err := b.Start(); err != nil {
+		b.Remove()
+		return nil, err
+	}
+	return b, nil
+}
+
+// Promote makes a standby a primary.
+func (s *Server) Promote() error {
+	if out, err := s.command("pg_ctl", "-D", s.data(), "-w", "promote").CombinedOutput(); err != nil {
+		return fmt.Errorf("pg_ctl promote: %w: %s", err, out)
+	}
+	return nil
+}
+
 // DSN is the server's address.
 func (s *Server) DSN() string { return DSN(s.Dir) }
 
