@@ -12,6 +12,7 @@ import (
 	"belay/internal/fault"
 	"belay/internal/ledger"
 	"belay/internal/runtime"
+	"belay/internal/workspace"
 )
 
 // AttendOptions shape a worker that is bound to one goal.
@@ -126,6 +127,9 @@ func (s *Service) drive(ctx context.Context, goal string, o *AttendOptions) erro
 		return err
 	}
 	ports, err := s.ports(ctx, st)
+	if held := (*workspace.Held)(nil); errors.As(err, &held) && held.Goal == goal {
+		return fmt.Errorf("%w: %w", ErrBusy, err)
+	}
 	if err != nil {
 		return err
 	}

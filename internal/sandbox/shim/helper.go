@@ -88,7 +88,7 @@ func (h *helper) take(r record) error {
 	// for a machine that swaps.
 	_ = h.conn.SetDeadline(time.Now().Add(10 * time.Second))
 	if _, err := io.WriteString(h.conn, string(r)+"\n"); err != nil {
-		return fmt.Errorf("hand over to the shim: %w", err)
+		return fmt.Errorf("hand over to the shim: %w", peerEnded(err))
 	}
 	answer, err := h.line()
 	if err != nil {
@@ -106,7 +106,7 @@ func (h *helper) launch(ctx context.Context) error {
 	_ = h.conn.SetDeadline(time.Time{})
 	if _, err := io.WriteString(h.conn, "go\n"); err != nil {
 		h.dismiss()
-		return fmt.Errorf("hand over to the shim: %w", err)
+		return fmt.Errorf("hand over to the shim: %w", peerEnded(err))
 	}
 	stop := context.AfterFunc(ctx, func() { _ = h.conn.SetReadDeadline(time.Unix(1, 0)) })
 	answer, err := h.line()
@@ -125,13 +125,19 @@ func (h *helper) launch(ctx context.Context) error {
 
 func (h *helper) line() (string, error) {
 	s, err := h.in.ReadString('\n')
-	if errors.Is(err, io.EOF) {
-		return "", errShimEnded
-	}
 	if err != nil {
-		return "", fmt.Errorf("hear from the shim: %w", err)
+		return "", fmt.Errorf("hear from the shim: %w", peerEnded(err))
 	}
 	return strings.TrimSuffix(s, "\n"), nil
+}
+
+// peerEnded is errShimEnded for what a socket says of a peer that is gone: a
+// reset when it left something unread.
+func peerEnded(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+		return errShimEnded
+	}
+	return err
 }
 
 // reap waits for the shim's end without holding a thread: the socket closes

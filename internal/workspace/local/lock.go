@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -48,9 +49,20 @@ func takeLock(root, private, goal string) (*lock, error) {
 	return l, nil
 }
 
+// dying is how long a lock may outlive its holder: a killed process lets go of
+// its descriptors one after the other, and a program that it was just starting
+// has copies of them for an instant.
+const dying = 200 * time.Millisecond
+
+// flock takes a lock, or says that it is taken by somebody who stays.
 func flock(f *os.File) error {
-	for {
-		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != unix.EINTR {
+	for began := time.Now(); ; {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case err == unix.EINTR:
+		case err == unix.EWOULDBLOCK && time.Since(began) < dying:
+			time.Sleep(5 * time.Millisecond) // the kernel tells of the end of a lock only those who wait for good
+		default:
 			return err
 		}
 	}

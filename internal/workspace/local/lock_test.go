@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"belay/internal/workspace"
 )
@@ -84,6 +85,26 @@ func TestOneGoalAtATimeMutatesADirectory(t *testing.T) {
 	}
 	w2 := open2(t, root, Options{State: state, Lock: true})
 	w2.Close()
+}
+
+// A holder that is killed lets go of its two locks one after the other. Who
+// comes just then is not told of a belay that does not exist.
+func TestALockThatIsJustBeingLetGoIsNoHolder(t *testing.T) {
+	t.Parallel()
+	root, state := t.TempDir(), t.TempDir()
+	dying, err := os.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Flock(int(dying.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(30*time.Millisecond, func() { dying.Close() })
+	w, err := Open(context.Background(), root, Options{State: state, Lock: true, Goal: "next"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
 }
 
 func TestUnreadableFilesAreNamed(t *testing.T) {
