@@ -14,7 +14,7 @@ BENCHPKGS ?= $(shell grep -rl --include='*_test.go' '^func Benchmark' cmd intern
 TOOL      := $(GO) tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := build
-.PHONY: build test bench lint format generate demo
+.PHONY: build test torture bench lint format generate demo
 
 ## build: the program, at bin/belay
 build:
@@ -23,6 +23,10 @@ build:
 ## test: every test, race detector on
 test:
 	$(GO) test $(TESTFLAGS) $(PKGS)
+
+## torture: kill the program at every failpoint and at random instants, 5,000 times (TORTURE_KILLS=N, TORTURE_SEED=N)
+torture:
+	$(GO) run ./internal/torture
 
 ## bench: every benchmark, one package at a time so that none disturbs another
 bench:

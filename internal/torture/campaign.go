@@ -204,7 +204,7 @@ var doors = []failpoint.Name{failpoint.RunBefore, failpoint.RunAfter, failpoint.
 	failpoint.RecordNamed, failpoint.RecordPrepared, failpoint.LaunchedShim, failpoint.DurableAfter, failpoint.ShimTold, failpoint.HandedOver}
 
 const (
-	pointsPerRun = 5
+	pointsPerRun = 7
 	mixedEvery   = 3 // each such run is disturbed at random instants instead
 )
 

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -25,11 +26,13 @@ type plan struct {
 // player plays one run to its end.
 type player struct {
 	*world
-	plan   plan
-	rng    *rand.Rand
+	plan plan
+	rng  *rand.Rand
+	put  map[string]bool // doubts that the person has put off
+
+	mu     sync.Mutex
 	random map[string]int // kills at random instants, by what was killed
-	shims  bool           // a shim was killed at a random instant
-	put    map[string]bool
+	shims  bool           // a shim may have been killed at a random instant
 }
 
 // rounds bounds the processes of one run: each kill costs a few, and a run
@@ -88,8 +91,36 @@ func (p *player) next(s core.Snapshot) error {
 		_, err := p.tortured("approve", p.goal, s.PendingApprovals[0].Op)
 		return err
 	}
+	if p.rng.IntN(8) == 0 {
+		return p.race()
+	}
 	_, err := p.tortured("resume", p.goal, "--json")
 	return err
+}
+
+// race resumes the goal twice at once: one of the two works, and whichever
+// comes second goes or takes over what a kill has left.
+func (p *player) race() error {
+	first := make(chan error, 1)
+	a, b := p.disturb("resume"), p.disturb("resume")
+	var one, two outcome
+	go func() {
+		o, err := p.belay(true, a, "resume", p.goal, "--json")
+		one = o
+		first <- err
+	}()
+	two, err := p.belay(true, b, "resume", p.goal, "--json")
+	if err := errors.Join(<-first, err); err != nil {
+		return err
+	}
+	for _, o := range []outcome{one, two} {
+		p.acknowledge(o)
+		lost := strings.Contains(o.err, "another worker holds") || strings.Contains(o.err, "a running worker holds")
+		if !o.usual() && !lost {
+			p.violation("an exit code that nobody expects, with two at once: %v", o)
+		}
+	}
+	return nil
 }
 
 // look decides about an operation in doubt by its effect.
@@ -135,28 +166,35 @@ func (p *player) show() (s core.Snapshot, err error) {
 
 // tortured runs a command that may be killed at any instant.
 func (p *player) tortured(args ...string) (outcome, error) {
-	o, err := p.belay(true, p.disturb(), args...)
+	o, err := p.belay(true, p.disturb(args[0]), args...)
 	if err != nil {
 		return o, err
 	}
 	p.acknowledge(o)
-	switch {
-	case o.killed, o.code == 0, o.code == 3, o.code == 5:
-	case strings.Contains(o.err, "an injected error"):
-	default:
+	if !o.usual() {
 		p.violation("an exit code that nobody expects: %v", o)
 	}
 	return o, nil
 }
 
-// disturb draws whether, when and what is killed of the next process.
-func (p *player) disturb() func(int, <-chan struct{}) {
+// usual reports whether the process ended as it may: killed, completed,
+// waiting for a person, handed off, or with the error that was injected.
+func (o outcome) usual() bool {
+	return o.killed || o.code == 0 || o.code == 3 || o.code == 5 || strings.Contains(o.err, "an injected error")
+}
+
+// disturb draws whether, when and what is killed of the next process. The
+// short commands of a person are over within the first instants.
+func (p *player) disturb(command string) func(int, <-chan struct{}) {
 	if p.plan.kills == 0 || p.rng.IntN(4) == 0 {
 		return nil
 	}
 	p.plan.kills--
-	// Most instants of interest come early; the long command makes late ones.
-	delay := time.Duration(p.rng.Float64() * p.rng.Float64() * float64(700*time.Millisecond))
+	span := 30 * time.Millisecond
+	if command == "run" || command == "resume" {
+		span = 900 * time.Millisecond
+	}
+	delay := time.Duration(p.rng.Float64() * p.rng.Float64() * float64(span))
 	what := []string{"worker", "worker", "shims", "both"}[p.rng.IntN(4)]
 	return func(pid int, gone <-chan struct{}) {
 		select {
@@ -166,13 +204,16 @@ func (p *player) disturb() func(int, <-chan struct{}) {
 		}
 		done := false
 		if what != "worker" && p.killShims() > 0 {
-			p.shims, done = true, true
+			done = true
 		}
 		if what != "shims" && syscall.Kill(pid, syscall.SIGKILL) == nil {
 			done = true
 		}
 		if done {
+			p.mu.Lock()
 			p.random[what]++
+			p.shims = p.shims || what != "worker"
+			p.mu.Unlock()
 		}
 	}
 }

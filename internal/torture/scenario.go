@@ -57,7 +57,7 @@ var repository = map[string]string{
 	// Each effect is one write, so that it has happened or has not.
 	"effect.sh": `case $1 in
 inside) echo inside >>log.txt ;;
-long) echo long >>../effects.log; i=0; while [ $i -lt 8 ]; do seq 1 2000; sleep 0.05; i=$((i+1)); done; echo to stderr >&2 ;;
+long) echo long >>../effects.log; i=0; while [ $i -lt 8 ]; do head -c 60000 /dev/urandom | base64; sleep 0.05; i=$((i+1)); done; echo to stderr >&2 ;;
 *) echo "$1" >>../effects.log; echo "did $1" ;;
 esac
 `,
@@ -68,6 +68,11 @@ done
 echo "4 passed in 0.01s"
 `,
 }
+
+// manyFiles are enough for the first observation to write a pack, and the
+// output of the long command, which no compression makes small, is enough for
+// an artifact in a file of its own.
+const manyFiles = 80
 
 // policyRules allow what a person would have to be asked for too often.
 const policyRules = `rules:
@@ -131,6 +136,9 @@ func lay(dir string) error {
 	files := map[string]string{"model.yaml": string(script), "config/policy.yaml": policyRules, "home/.keep": ""}
 	for name, content := range repository {
 		files["repo/"+name] = content
+	}
+	for i := range manyFiles {
+		files[fmt.Sprintf("repo/many/%d.txt", i)] = fmt.Sprintf("file %d\n", i)
 	}
 	for name, content := range files {
 		path := filepath.Join(dir, name)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -24,12 +25,15 @@ type world struct {
 	points       string // BELAY_FAILPOINTS of the processes that are tortured
 	goal         string
 	acked        map[uint64]string // seq → hash of every event that a process printed
+	badMu        sync.Mutex
 	bad          []string
 	log          func(format string, a ...any)
 }
 
 func (w *world) violation(format string, a ...any) {
+	w.badMu.Lock()
 	w.bad = append(w.bad, fmt.Sprintf(format, a...))
+	w.badMu.Unlock()
 	w.log("VIOLATION: "+format, a...)
 }
 
@@ -69,7 +73,8 @@ func tail(s string) string {
 	return s
 }
 
-// start starts belay; disturb, if any, is called with its process.
+// belay runs the program to its end; disturb, if any, is called with its
+// process.
 func (w *world) belay(tortured bool, disturb func(pid int, gone <-chan struct{}), args ...string) (outcome, error) {
 	c := exec.Command(w.program, args...)
 	c.Dir, c.Env = w.path("repo"), w.environ(tortured)
@@ -81,7 +86,6 @@ func (w *world) belay(tortured bool, disturb func(pid int, gone <-chan struct{})
 	}
 	defer os.Remove(out.Name())
 	defer out.Close()
-	var stderr bytes.Buffer
 	errFile, err := os.CreateTemp(w.dir, "err-")
 	if err != nil {
 		return outcome{}, err
@@ -120,8 +124,7 @@ func (w *world) belay(tortured bool, disturb func(pid int, gone <-chan struct{})
 	if b, err = os.ReadFile(errFile.Name()); err != nil {
 		return o, err
 	}
-	stderr.Write(b)
-	o.err = stderr.String()
+	o.err = string(b)
 	if hung {
 		w.violation("belay %s did not end within %s:\n%s", strings.Join(args, " "), patience, o.err)
 	}
