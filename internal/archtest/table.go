@@ -86,12 +86,14 @@ var rooms = []room{
 
 	{path: "internal/tool/builtin", floor: adapters},
 	{path: "internal/tool/args", floor: adapters, shared: true},
+	{path: "internal/tool/push", floor: adapters, shared: true},
 	{path: "internal/tool/testreport", floor: adapters, shared: true},
 	{path: "internal/tool/textcap", floor: adapters, shared: true},
 	{path: "internal/tool/tooltest", floor: adapters, shared: true, test: true},
 
 	{path: "internal/prompt", floor: views},
 	{path: "internal/effect", floor: views},
+	{path: "internal/report", floor: views},
 
 	{path: "internal/runtime", floor: driver},
 

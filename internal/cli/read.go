@@ -16,7 +16,7 @@ import (
 )
 
 func (a *app) readCommands() []*cobra.Command {
-	return []*cobra.Command{a.goalsCommand(), a.showCommand(), a.timelineCommand(), a.eventsCommand(), a.diffCommand(), a.auditCommand(), a.logCommand()}
+	return []*cobra.Command{a.goalsCommand(), a.showCommand(), a.timelineCommand(), a.eventsCommand(), a.diffCommand(), a.auditCommand(), a.logCommand(), a.reportCommand(), a.budgetCommand()}
 }
 
 func (a *app) goalsCommand() *cobra.Command {
