@@ -86,8 +86,8 @@ func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() erro
 			return box, boxErr
 		},
 		OpenModel: func(_ context.Context, spec string) (model.Model, error) { return openModel(spec) },
-		NewTools: func(roots []string, test string) effect.Tools {
-			return builtin.New(builtin.Config{Roots: roots, TestCommand: test})
+		NewTools: func(c effect.ToolConfig) effect.Tools {
+			return builtin.New(builtin.Config{Roots: c.Roots, TestCommand: c.Test, Git: c.Git, Scratch: filepath.Join(state, "push")})
 		},
 		BaseEnv:   environ.Environment(os.Environ()),
 		Protected: []string{state, configDir()},

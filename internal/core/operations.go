@@ -62,7 +62,7 @@ func (w *step) guard(o operation.Op, invalid *fault.Fault, index int) *fault.Fau
 			if sameAction(d, o) {
 				return fault.New(fault.InDoubt, fault.Runtime,
 					fmt.Sprintf("the same action (%s) started before and its outcome is unknown; it is not run again until that is settled", d.ID),
-					"look at its effects with read tools; a person settles it with belay reconcile")
+					"look at its effects with check_operation and read tools; a person settles it with belay reconcile")
 			}
 		}
 		for _, x := range w.s.Open {
@@ -195,7 +195,8 @@ func (w *step) startOp(o operation.Op, intent event.Intent, b Prepared) {
 		}
 		deadline = min(deadline, left)
 	}
-	w.emitOp(o.ID, event.OperationStarted{Attempt: o.Attempt + 1, Intent: intent, Tree: w.s.Revision.Tree, DeadlineMS: deadline})
+	w.emitOp(o.ID, event.OperationStarted{Attempt: o.Attempt + 1, Intent: intent, Tree: w.s.Revision.Tree, DeadlineMS: deadline,
+		Place: w.s.Holder.Place})
 	w.commit()
 }
 

@@ -38,6 +38,8 @@ func (w *step) fromPeople() (bool, error) {
 		return true, w.extend(b)
 	case Reconcile:
 		return true, w.reconcileByUser(b)
+	case Sighted:
+		return true, w.sighted(b)
 	}
 	return false, nil
 }
@@ -401,4 +403,23 @@ func (w *step) reconcileByUser(b Reconcile) error {
 	w.emitOp(b.Op, event.OperationReconciled{Outcome: b.Outcome, Retry: b.Retry, By: w.in.By, Reason: b.Reason})
 	w.wake()
 	return nil
+}
+
+func (w *step) sighted(b Sighted) error {
+	if !w.reconcileBySight(b.Found) {
+		return fmt.Errorf("%w: %s is not in doubt", ErrNoQuestion, b.Found.Op)
+	}
+	w.wake()
+	return nil
+}
+
+// reconcileBySight settles an unknown outcome by what was seen. It opens and
+// runs nothing: what never happened is settled as failed, and is then allowed
+// to be proposed anew. It reports whether there was a doubt to settle.
+func (w *step) reconcileBySight(r event.Reconciliation) bool {
+	if _, ok := w.s.Doubt(r.Op); !ok || r.Outcome != event.Succeeded && r.Outcome != event.Failed {
+		return false
+	}
+	w.emitBy(event.ActorRuntime, r.Op, event.OperationReconciled{Outcome: r.Outcome, By: event.ActorRuntime, Reason: r.Reason, Result: r.Result()})
+	return true
 }

@@ -296,6 +296,9 @@ func (w *step) ended(b Ended) {
 	w.emitOp(b.Op, event.OperationFinished{Tool: o.Tool, Attempt: b.Attempt, Outcome: outcome, Result: b.Result,
 		Recovered: b.Recovered, Late: w.in.Fence < w.s.Fence})
 	w.judgeRepetition(o, outcome, b.Result.Fault)
+	if r := b.Result.Reconciles; r != nil && o.Effect == event.Read && w.holder() {
+		w.reconcileBySight(*r)
+	}
 }
 
 // lateTruth settles an unknown outcome by what the worker that started the

@@ -30,6 +30,18 @@ type Tools interface {
 	Lookup(name string) (tool.Tool, error)
 }
 
+// ToolConfig is what the tools of a goal are made from. It is the same for all
+// of a goal's life but for Test and Git, which are found when the workspace is
+// attached, before the first request.
+type ToolConfig struct {
+	// Roots are the absolute spellings of the workspace root.
+	Roots []string
+	// Test is the goal's test command, "" for none.
+	Test string
+	// Git says that the workspace was found in a git repository.
+	Git bool
+}
+
 // Goal holds the ports that the effects of one goal go through.
 type Goal struct {
 	ID        string
@@ -37,9 +49,8 @@ type Goal struct {
 	Workspace workspace.Workspace
 	Sandbox   sandbox.Sandbox
 	Model     model.Model
-	// NewTools makes the tools of a goal: roots are the absolute spellings of
-	// the workspace root, test is the goal's test command ("" for none).
-	NewTools func(roots []string, test string) Tools
+	// NewTools makes the tools of a goal.
+	NewTools func(ToolConfig) Tools
 	// BaseEnv is the environment of commands, reduced to the allow-list.
 	BaseEnv []string
 	// Protected are absolute paths that commands may not write.
@@ -50,20 +61,22 @@ type Goal struct {
 	mu    sync.Mutex
 	tools Tools
 	test  string
+	git   bool
 }
 
-// Tools are the tools for a state: they know the goal's test command, which may
-// only be found when the workspace is attached.
+// Tools are the tools for a state: they know what was found when the workspace
+// was attached.
 func (g *Goal) Tools(s core.State) Tools {
 	test := ""
 	if cmds := s.TestCommands(); len(cmds) > 0 {
 		test = cmds[0]
 	}
+	git := s.Workspace != nil && s.Workspace.Git != ""
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.tools == nil || g.test != test {
-		g.test = test
-		g.tools = g.NewTools([]string{g.Workspace.Root(), s.Repo}, test)
+	if g.tools == nil || g.test != test || g.git != git {
+		g.test, g.git = test, git
+		g.tools = g.NewTools(ToolConfig{Roots: []string{g.Workspace.Root(), s.Repo}, Test: test, Git: git})
 	}
 	return g.tools
 }
@@ -116,7 +129,8 @@ func asFault(err error, kind fault.Kind, blame fault.Blame) *fault.Fault {
 // env is what a tool works with.
 func (g *Goal) env(s core.State, op string) tool.Env {
 	e := tool.Env{Workspace: g.Workspace, Sandbox: g.Sandbox, Artifacts: g.Ledger, BaseEnv: g.BaseEnv,
-		Protected: g.Protected, ReadOnly: s.Mode == event.ModePlan}
+		Protected: g.Protected, ReadOnly: s.Mode == event.ModePlan,
+		Look: func(ctx context.Context, op string) (tool.Finding, error) { return g.Look(ctx, s, op) }}
 	if cmds := s.TestCommands(); len(cmds) > 0 {
 		e.TestCommand = cmds[0]
 	}

@@ -94,7 +94,7 @@ func (g *Goal) failed(o operation.Op, attempt int, f *fault.Fault) core.Body {
 
 // unknown says that an attempt started and that nobody can tell what it did.
 func (g *Goal) unknown(o operation.Op, attempt int, recovered string, r event.Result, detail string) core.Body {
-	r.Fault = fault.New(fault.InDoubt, fault.Environment, detail, "look at its effects; settle it with belay reconcile")
+	r.Fault = fault.New(fault.InDoubt, fault.Environment, detail, "look at its effects, with check_operation first; a person settles it with belay reconcile")
 	return core.Ended{Op: o.ID, Attempt: attempt, Outcome: event.OutcomeUnknown, Result: r, Recovered: recovered}
 }
 
@@ -124,6 +124,32 @@ func (g *Goal) probe(ctx context.Context, s core.State, e core.Probe) (core.Body
 		return core.NeverHappened{Op: e.Op.ID, Attempt: e.Attempt}, nil
 	}
 	return g.unknown(e.Op, e.Attempt, recovered, f.Result, f.Detail), nil
+}
+
+// Look probes an operation whose outcome is unknown. The error is a *fault.Fault
+// when it is not in doubt, else that of ctx.
+func (g *Goal) Look(ctx context.Context, s core.State, op string) (tool.Finding, error) {
+	o, ok := s.Doubt(op)
+	if !ok {
+		return tool.Finding{}, fault.New(fault.NotFound, fault.Model, op+" is not in doubt", "only an operation with an unknown outcome can be checked")
+	}
+	t, err := g.Tools(s).Lookup(o.Tool)
+	p, can := t.(tool.Prober)
+	if err != nil || !can {
+		return tool.Finding{What: tool.FoundUnknown, Detail: "nothing can tell what " + o.Tool + " did"}, nil
+	}
+	f, err := p.Probe(ctx, g.env(s, o.ID), g.call(s, o, o.Attempt))
+	switch {
+	case ctx.Err() != nil:
+		return f, ctx.Err()
+	case err != nil:
+		return tool.Finding{What: tool.FoundUnknown, Detail: "looking failed: " + err.Error()}, nil
+	case f.What == tool.FoundNever && o.Effect == event.Supervised:
+		// It was known to have started: a record that is missing now was removed,
+		// or is on another machine.
+		return tool.Finding{What: tool.FoundUnknown, Detail: "this machine has no record of it any more"}, nil
+	}
+	return f, nil
 }
 
 // stop asks the shim of a running command to end it. Attempts that no shim

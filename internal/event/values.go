@@ -347,6 +347,30 @@ type Result struct {
 	Files []FilePrint `json:"files,omitempty"`
 	// Remote is the effect fingerprint of a keyed operation.
 	Remote string `json:"remote,omitempty"`
+	// Reconciles is what a look at another operation established, when it is
+	// certain and settles that operation's unknown outcome.
+	Reconciles *Reconciliation `json:"reconciles,omitempty"`
+}
+
+// Reconciliation settles an operation's unknown outcome by what was seen.
+type Reconciliation struct {
+	Op      string  `json:"op_id"`
+	Outcome Outcome `json:"outcome"` // succeeded, or failed also when it never happened
+	Reason  string  `json:"reason"`
+	// What follows is the operation's own result, as far as it has one.
+	Output  Text           `json:"output,omitzero"`
+	Fault   *fault.Fault   `json:"fault,omitempty"`
+	Command *CommandResult `json:"command,omitempty"`
+	Test    *TestCounts    `json:"test,omitempty"`
+	Remote  string         `json:"remote,omitempty"`
+}
+
+// Result is the operation's own result, nil where it has none.
+func (r Reconciliation) Result() *Result {
+	if r.Output == (Text{}) && r.Fault == nil && r.Command == nil {
+		return nil
+	}
+	return &Result{Output: r.Output, Fault: r.Fault, Command: r.Command, Test: r.Test, Remote: r.Remote}
 }
 
 // Change is one changed path between two trees.

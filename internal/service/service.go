@@ -41,7 +41,7 @@ type Config struct {
 	// OpenModel resolves "provider:name".
 	OpenModel func(ctx context.Context, spec string) (model.Model, error)
 	// NewTools makes the tools of a goal.
-	NewTools func(roots []string, test string) effect.Tools
+	NewTools func(effect.ToolConfig) effect.Tools
 	// BaseEnv is the environment of commands.
 	BaseEnv []string
 	// Protected are absolute paths that commands may not write: belay's state

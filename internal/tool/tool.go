@@ -132,8 +132,30 @@ type Env struct {
 	Protected []string
 	// TestCommand is what run_test runs when the model names none.
 	TestCommand string
+	// Look probes an operation of the goal whose outcome is unknown. What it
+	// finds is certain unless it is FoundUnknown. The error is a *fault.Fault
+	// when that operation is not in doubt.
+	Look func(ctx context.Context, op string) (Finding, error)
 	// Progress, if set, receives output as it appears, for live views only.
 	Progress io.Writer
+}
+
+// Reconciliation is what a certain finding about an operation settles: nil for
+// FoundUnknown.
+func (f Finding) Reconciliation(op string) *event.Reconciliation {
+	switch f.What {
+	case FoundNever:
+		return &event.Reconciliation{Op: op, Outcome: event.Failed, Reason: "belay looked: it did not happen, the world is as it was before"}
+	case FoundFinished:
+		r := f.Result
+		out := &event.Reconciliation{Op: op, Outcome: event.Succeeded, Reason: "belay looked: it was done",
+			Output: r.Output, Fault: r.Fault, Command: r.Command, Test: r.Test, Remote: r.Remote}
+		if f.Outcome != event.Succeeded {
+			out.Outcome, out.Reason = event.Failed, "belay looked: it ended as "+string(f.Outcome)
+		}
+		return out
+	}
+	return nil
 }
 
 // ArtifactStore keeps long output by address.

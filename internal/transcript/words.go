@@ -150,7 +150,7 @@ func deniedWords(opID string, p event.ApprovalDenied) string {
 
 // finishedWords is the outcome of an attempt. The output is shown up to limit.
 func finishedWords(opID string, seq uint64, p event.OperationFinished, limit int) string {
-	head, facts := outcomeWords(p)
+	head, facts := outcomeWords(opID, p)
 	lines := []string{heading(opID, head)}
 	if p.Late {
 		facts = append(facts, "It ended after the goal had moved on; the result is a fact all the same.")
@@ -187,12 +187,12 @@ func finishedWords(opID string, seq uint64, p event.OperationFinished, limit int
 }
 
 // outcomeWords says in a few words how an attempt ended, and what follows.
-func outcomeWords(p event.OperationFinished) (head string, facts []string) {
+func outcomeWords(opID string, p event.OperationFinished) (head string, facts []string) {
 	c, f := p.Result.Command, p.Result.Fault
 	switch {
 	case p.Outcome == event.OutcomeUnknown:
 		return "outcome unknown", []string{"It started and may have had effects; how it ended is not known.",
-			"Look at its effects with read tools before you go on. The same action is refused until this is settled, by evidence or by the user."}
+			"Look at its effects before you go on: check_operation " + opID + ", then read tools. The same action is refused until this is settled, by evidence or by the user."}
 	case p.Outcome == event.Cancelled && c == nil && p.Recovered != "":
 		return "did not happen", nil
 	case p.Outcome == event.Cancelled:

@@ -60,6 +60,9 @@ func (v Values) Int(name string, otherwise int64) int64 {
 // Bool returns a field or false.
 func (v Values) Bool(name string) bool { b, _ := v[name].(bool); return b }
 
+// Strings returns a field or nil.
+func (v Values) Strings(name string) []string { s, _ := v[name].([]string); return s }
+
 // Objects returns a field or nil.
 func (v Values) Objects(name string) []Values { o, _ := v[name].([]Values); return o }
 

@@ -28,6 +28,8 @@ var valid = map[string][]string{
 	"record_decision": {`{"decision":"d"}`, `{"decision":"d","reason":"r","scope":"s"}`},
 	"ask_user":        {`{"question":"q"}`, `{"question":"q","options":["a"]}`},
 	"finish":          {`{}`, `{"summary":"s"}`},
+	"check_operation": {`{"op":"op7"}`},
+	"git_push":        {`{"branch":"fix/x","message":"m"}`, `{"branch":"fix/x","message":"Fix x\n\nBecause.","remote":"up","paths":["a","b/"],"allow_default":true}`},
 }
 
 func TestEveryToolKeepsThePromisesOfThePort(t *testing.T) {
@@ -51,6 +53,7 @@ func TestTheToolsAreTheOnesOfTheDesignInFixedOrder(t *testing.T) {
 		{"run_command", event.Supervised}, {"run_test", event.Supervised},
 		{"update_plan", event.Control}, {"update_todos", event.Control}, {"record_decision", event.Control},
 		{"ask_user", event.Control}, {"finish", event.Control},
+		{"check_operation", event.Read}, {"git_push", event.Keyed},
 	}
 	all := builtin.All()
 	if len(all) != len(want) {
@@ -84,6 +87,21 @@ func TestAllToolsTogetherStayUnderSevenKilobytes(t *testing.T) {
 	}
 }
 
+// What a model is offered does not change in a goal's life, so where there is
+// no git it is never offered git_push.
+func TestGitPushIsOfferedOnlyInAGitRepository(t *testing.T) {
+	t.Parallel()
+	with, without := builtin.New(builtin.Config{Git: true}).All(), builtin.New(builtin.Config{}).All()
+	if len(with) != len(without)+1 || with[len(with)-1].Spec().Name != "git_push" {
+		t.Fatalf("%d and %d tools", len(with), len(without))
+	}
+	for i, tl := range without {
+		if tl.Spec().Name != with[i].Spec().Name {
+			t.Errorf("tool %d is %s or %s", i, tl.Spec().Name, with[i].Spec().Name)
+		}
+	}
+}
+
 func TestAnUnknownToolIsRefusedNamingTheKnownOnes(t *testing.T) {
 	t.Parallel()
 	r := builtin.New(builtin.Config{})
@@ -109,7 +127,7 @@ func describe(t *testing.T, c builtin.Config, name, raw string) (string, event.A
 
 func TestHarmlessHabitsAreBroughtIntoTheNormalForm(t *testing.T) {
 	t.Parallel()
-	c := builtin.Config{Roots: []string{"/work/repo", "/tmp/link"}, TestCommand: "go test ./..."}
+	c := builtin.Config{Roots: []string{"/work/repo", "/tmp/link"}, TestCommand: "go test ./...", Git: true}
 	for _, h := range []struct{ habit, tool, args, want string }{
 		{"file_path", "read_file", `{"file_path":"a.go"}`, `{"path":"a.go"}`},
 		{"filename", "read_file", `{"filename":"a.go"}`, `{"path":"a.go"}`},
@@ -140,6 +158,9 @@ func TestHarmlessHabitsAreBroughtIntoTheNormalForm(t *testing.T) {
 		{"scope as a string of JSON", "update_plan", `{"steps":["a"],"scope":"[\"a\",\"b\"]"}`, `{"scope":["a","b"],"steps":[{"text":"a"}]}`},
 		{"done for completed", "update_todos", `{"todos":[{"content":"a","status":"Done","activeForm":"doing a"}]}`, `{"todos":[{"content":"a","status":"completed"}]}`},
 		{"the goal's test command", "run_test", `{}`, `{"command":"go test ./..."}`},
+		{"op_id for op", "check_operation", `{"op_id":"op3"}`, `{"op":"op3"}`},
+		{"a full branch name, the default remote, the root among the paths", "git_push", `{"branch":"refs/heads/x","message":"m","remote":"origin","paths":["a","."],"allow_default":false}`, `{"branch":"x","message":"m"}`},
+		{"paths in any order", "git_push", `{"branch":"x","message":"m","paths":["b/","/work/repo/a","b"]}`, `{"branch":"x","message":"m","paths":["a","b"]}`},
 		{"an artifact", "read_file", `{"path":"artifact:` + strings.Repeat("a", 64) + `"}`, `{"path":"artifact:` + strings.Repeat("a", 64) + `"}`},
 	} {
 		got, _, err := describe(t, c, h.tool, h.args)
@@ -151,7 +172,7 @@ func TestHarmlessHabitsAreBroughtIntoTheNormalForm(t *testing.T) {
 
 func TestWhatCanNotBeMeantIsNamed(t *testing.T) {
 	t.Parallel()
-	c := builtin.Config{Roots: []string{"/work/repo"}}
+	c := builtin.Config{Roots: []string{"/work/repo"}, Git: true}
 	for _, r := range []struct{ tool, args, names string }{
 		{"read_file", `{"path":"a`, `byte 10`},
 		{"read_file", `{"path":"a","offset":0}`, `"offset"`},
@@ -177,6 +198,15 @@ func TestWhatCanNotBeMeantIsNamed(t *testing.T) {
 		{"update_todos", `{"todos":[{"content":"a","status":"later"}]}`, "pending, in_progress, completed"},
 		{"write_file", `{"path":"a","content":{"x":1}}`, `"content"`},
 		{"write_file", `{"path":"artifact:` + strings.Repeat("a", 64) + `","content":""}`, `"path"`},
+		{"git_push", `{"branch":"-x","message":"m"}`, `"branch"`},
+		{"git_push", `{"branch":"a..b","message":"m"}`, `"branch"`},
+		{"git_push", `{"branch":"a b","message":"m"}`, `"branch"`},
+		{"git_push", `{"branch":"refs/tags/v1","message":"m"}`, `"branch"`},
+		{"git_push", `{"branch":"x.lock","message":"m"}`, `"branch"`},
+		{"git_push", `{"branch":"x","message":"m","remote":"https://evil/x"}`, `"remote"`},
+		{"git_push", `{"branch":"x","message":"m","remote":"--upload-pack=x"}`, `"remote"`},
+		{"git_push", `{"branch":"x","message":"m","force":true}`, `"force"`},
+		{"git_push", `{"branch":"x","message":" \n"}`, `"message"`},
 	} {
 		_, _, err := describe(t, c, r.tool, r.args)
 		var f *fault.Fault
@@ -195,7 +225,7 @@ func TestWhatCanNotBeMeantIsNamed(t *testing.T) {
 
 func TestAccessSaysWhatIsTouched(t *testing.T) {
 	t.Parallel()
-	c := builtin.Config{Roots: []string{"/r"}, TestCommand: "make test"}
+	c := builtin.Config{Roots: []string{"/r"}, TestCommand: "make test", Git: true}
 	for _, a := range []struct {
 		tool, args string
 		want       event.Access
@@ -209,10 +239,13 @@ func TestAccessSaysWhatIsTouched(t *testing.T) {
 		{"run_command", `{"command":"ls","dir":"src"}`, event.Access{Command: "ls", Dir: "src"}},
 		{"run_test", `{}`, event.Access{Command: "make test", Test: true}},
 		{"finish", `{}`, event.Access{}},
+		{"check_operation", `{"op":"op1"}`, event.Access{}},
+		{"git_push", `{"branch":"x","message":"m"}`, event.Access{Remote: "branch x of origin"}},
+		{"git_push", `{"branch":"x","message":"m","remote":"up","paths":[".env"]}`, event.Access{Remote: "branch x of up", Reads: []string{".env"}}},
 	} {
 		_, got, err := describe(t, c, a.tool, a.args)
 		if err != nil || !slices.Equal(got.Reads, a.want.Reads) || !slices.Equal(got.Writes, a.want.Writes) ||
-			got.Command != a.want.Command || got.Dir != a.want.Dir || got.Test != a.want.Test {
+			got.Command != a.want.Command || got.Dir != a.want.Dir || got.Test != a.want.Test || got.Remote != a.want.Remote {
 			t.Errorf("%s %s: %+v, %v", a.tool, a.args, got, err)
 		}
 	}

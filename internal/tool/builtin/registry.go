@@ -24,6 +24,12 @@ type Config struct {
 	// TestCommand is what run_test runs when the model names no command. With
 	// it, policy and intent see the very command.
 	TestCommand string
+	// Git says that the workspace was found in a git repository: only then is
+	// git_push offered.
+	Git bool
+	// Scratch is a directory of belay's own for private git directories; ""
+	// means the system's temporary one.
+	Scratch string
 }
 
 // Registry finds tools by name.
@@ -32,17 +38,23 @@ type Registry struct{ tools []tool.Tool }
 // New returns the tools of one goal.
 func New(c Config) *Registry {
 	b := func(d *definition) base { return base{def: d, config: &c} }
-	return &Registry{tools: []tool.Tool{
+	r := &Registry{tools: []tool.Tool{
 		readFile{b(readFileDef)}, listFiles{b(listFilesDef)}, searchText{b(searchTextDef)},
 		writeFile{b(writeFileDef)}, filePatch{b(filePatchDef)},
 		command{b(runCommandDef)}, command{b(runTestDef)},
 		control{b(updatePlanDef)}, control{b(updateTodosDef)}, control{b(recordDecisionDef)},
 		control{b(askUserDef)}, control{b(finishDef)},
+		checkOperation{b(checkOperationDef)},
 	}}
+	if c.Git {
+		r.tools = append(r.tools, gitPush{b(gitPushDef)})
+	}
+	return r
 }
 
-// All returns every tool, in the fixed order in which a model sees them.
-func All() []tool.Tool { return New(Config{}).All() }
+// All returns every tool that there is, in the fixed order in which a model
+// sees them.
+func All() []tool.Tool { return New(Config{Git: true}).All() }
 
 // All returns every tool, in the fixed order in which a model sees them.
 func (r *Registry) All() []tool.Tool { return slices.Clone(r.tools) }
