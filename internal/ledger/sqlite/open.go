@@ -127,6 +127,9 @@ func (l *Ledger) open(ctx context.Context) error {
 		return l.wrap("open", err)
 	}
 	l.writer.tx, l.writer.full = tx{conn: l.writer.conn, stmts: map[string]*sql.Stmt{}}, true
+	if err := l.saveTornLog(ctx); err != nil {
+		return l.wrap("open", err)
+	}
 	if err := l.migrate(ctx, migrations); err != nil {
 		return err
 	}
@@ -254,7 +257,7 @@ func (l *Ledger) Check(ctx context.Context) ([]string, error) {
 		}
 		return problems, l.wrap("check", err)
 	}
-	return problems, nil
+	return append(problems, l.damagedLogs()...), nil
 }
 
 // prepared returns a statement of the reading pool, prepared once for each of
