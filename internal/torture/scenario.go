@@ -17,8 +17,8 @@ import (
 // while, one that a person has to approve, a plan that a person has to
 // approve, control tools, a claim that is refused, a test, and completion.
 
-// effect is something the goal does to the world that can be counted.
-type effect struct {
+// deed is something the goal does to the world that can be counted.
+type deed struct {
 	name string
 	// command is the argument of the run_command that has it.
 	command string
@@ -40,7 +40,7 @@ func line(file, word string) func(*world) int {
 	}
 }
 
-var effects = []effect{
+var effects = []deed{
 	{"line outside", "sh effect.sh outside", line("effects.log", "outside")},
 	{"line inside", "sh effect.sh inside", line("repo/log.txt", "inside")},
 	{"long command", "sh effect.sh long", line("effects.log", "long")},
