@@ -149,8 +149,8 @@ func (s *State) applyTurn(e event.Event) bool {
 		s.Turns++
 		s.Turn = &Turn{ID: e.Turn, Worker: p.Worker, Fence: e.Fence}
 		s.Fresh, s.Blocked = false, 0
-		if s.Wait != nil && (s.Wait.Blocked || s.Wait.Reason != event.WaitRetry) {
-			s.Wait = nil // but a provider's wish to wait outlives the worker
+		if asked := s.Retry != nil && e.Time < s.Retry.At; !asked {
+			s.Wait = nil // a provider's wish to wait outlives the worker
 		}
 		if p.Takeover {
 			s.Takeovers++

@@ -243,21 +243,39 @@ func (w *step) answerCriterion(op, id string, yes bool, reason string) error {
 	if w.s.Claim == nil || !w.s.Claim.Asked {
 		return fmt.Errorf("%w: no approval and no claim waits for an answer; what was asked has been answered or withdrawn", ErrNoQuestion)
 	}
-	open := w.s.unanswered()
-	if id == "" && len(open) == 1 {
-		id = open[0]
-	}
-	if id == "" && len(open) > 1 {
-		return fmt.Errorf("%w: name the criterion (%s)", ErrAmbiguous, strings.Join(open, ", "))
-	}
-	if id != "" && !contains(open, id) {
-		return fmt.Errorf("%w: criterion %q waits for no answer", ErrNoQuestion, id)
+	id, err := w.criterion(id)
+	if err != nil {
+		return err
 	}
 	w.emit(event.CriterionAnswered{Criterion: id, Accepted: yes, Tree: w.s.Revision.Tree, Reason: reason})
 	if len(w.s.unanswered()) == 0 || !yes {
 		w.wake()
 	}
 	return nil
+}
+
+// criterion is the one that an answer is for. Until the claim is judged, an
+// answer may be taken back: the last word counts.
+func (w *step) criterion(id string) (string, error) {
+	if len(w.s.Criteria()) == 0 && id == "" {
+		return "", nil
+	}
+	ids := w.s.unanswered()
+	if len(ids) == 0 || id != "" {
+		ids = nil
+		for _, c := range w.s.Criteria() {
+			if c.Kind == event.CriterionManual && (id == "" || c.ID == id) {
+				ids = append(ids, c.ID)
+			}
+		}
+	}
+	switch len(ids) {
+	case 0:
+		return "", fmt.Errorf("%w: criterion %q waits for no answer", ErrNoQuestion, id)
+	case 1:
+		return ids[0], nil
+	}
+	return "", fmt.Errorf("%w: name the criterion (%s)", ErrAmbiguous, strings.Join(ids, ", "))
 }
 
 // answered is what a person is told who answers an operation that asks

@@ -219,10 +219,15 @@ func (b *bench) append(es []event.Event) error {
 	return nil
 }
 
+// The words of advice, and identities that follow from other words, are held
+// elsewhere.
+var advice = regexp.MustCompile(`,"(?:suggested_action|signature)":"(?:[^"\\]|\\.)*"`)
+
 var longHex = regexp.MustCompile(`\b[0-9a-f]{16,64}\b`)
 
 func eventLine(e event.Event) string {
-	payload := longHex.ReplaceAllStringFunc(js(e.Payload), func(h string) string { return h[:6] + "…" })
+	payload := advice.ReplaceAllString(js(e.Payload), "")
+	payload = longHex.ReplaceAllStringFunc(payload, func(h string) string { return h[:6] + "…" })
 	op := ""
 	if e.Op != "" {
 		op = " " + e.Op
@@ -679,10 +684,12 @@ func (b *bench) look(what string) error {
 				}
 			case len(m.Results) > 0:
 				for _, r := range m.Results {
-					b.say("%s: %s error=%t: %s", m.Role, r.CallID, r.Error, oneLine(r.Text))
+					first, _, _ := strings.Cut(r.Text, "\n")
+					b.say("%s: %s error=%t: %s", m.Role, r.CallID, r.Error, first)
 				}
 			default:
-				b.say("%s: %s", m.Role, oneLine(m.Text))
+				first, _, _ := strings.Cut(m.Text, "\n")
+				b.say("%s: %.64s", m.Role, first)
 			}
 		}
 		return transcript.Check(ms)
@@ -714,5 +721,3 @@ func (b *bench) look(what string) error {
 	}
 	return nil
 }
-
-func oneLine(s string) string { return strings.ReplaceAll(s, "\n", " ⏎ ") }

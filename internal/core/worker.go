@@ -95,7 +95,11 @@ func (w *step) blocked(b Blocked) {
 		d *= 2
 	}
 	d = min(d, BlockedCapMS)
-	w.emit(event.GoalWaiting{Reason: event.WaitRetry, Until: later(w.in.Now, d+w.jitter(d/4)), Detail: b.Fault.Message, Blocked: true})
+	until := later(w.in.Now, d+w.jitter(d/4))
+	if r := w.s.Retry; r != nil {
+		until = max(until, r.At) // a provider's wish to wait outlives the worker
+	}
+	w.emit(event.GoalWaiting{Reason: event.WaitRetry, Until: until, Detail: b.Fault.Message, Blocked: true})
 	w.commit()
 }
 
@@ -289,6 +293,9 @@ func (w *step) ended(b Ended) {
 	if o.Phase != operation.Started || o.Attempt != b.Attempt {
 		return
 	}
+	if !w.holder() && o.AttemptBy != w.in.By {
+		return // what others started is only the holder's to look at
+	}
 	outcome := b.Outcome
 	if w.s.Status == lifecycle.Cancelled && outcome == event.Failed && b.Result.Command != nil && b.Result.Command.Signal != "" {
 		outcome = event.Cancelled
@@ -327,10 +334,7 @@ func (w *step) neverHappened(b NeverHappened) {
 		return
 	}
 	if !w.holder() {
-		// Nobody may start it under this fence; that it never happened closes it.
-		w.emitOp(b.Op, event.OperationFinished{Tool: o.Tool, Attempt: b.Attempt, Outcome: event.Cancelled, Late: true, Recovered: "probe",
-			Result: event.Result{Output: event.Text{Head: "It did not happen: the world is as it was before."}}})
-		return
+		return // the holder looks for itself
 	}
 	if w.s.Status.Final() || w.s.Status == lifecycle.Paused {
 		w.emitOp(b.Op, event.OperationFinished{Tool: o.Tool, Attempt: b.Attempt, Outcome: event.Cancelled, Recovered: "probe",
