@@ -51,6 +51,7 @@ func BenchmarkAppendDurableGroup(b *testing.B) {
 	_, l := bench(b, "&pool_max_conns=32")
 	var goals atomic.Int64
 	b.SetParallelism(32 / runtime.GOMAXPROCS(0))
+	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		goal := fmt.Sprintf("g%d", goals.Add(1))
 		for head := uint64(0); pb.Next(); head++ {
@@ -139,6 +140,7 @@ func BenchmarkClaimFleet(b *testing.B) {
 	var all []time.Duration
 	var workers atomic.Int64
 	b.SetParallelism(16 / runtime.GOMAXPROCS(0))
+	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		owner := fmt.Sprint("w", workers.Add(1))
 		var took []time.Duration

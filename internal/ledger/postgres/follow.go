@@ -219,11 +219,16 @@ type sender struct {
 	goals  []string
 	closed bool
 	signal chan struct{}
-	ended  chan struct{}
+	// closing cuts the pause between two bundles short.
+	closing chan struct{}
+	ended   chan struct{}
 }
 
+// bundle is the least time between two notifications of one handle.
+const bundle = 5 * time.Millisecond
+
 func (s *sender) start() {
-	s.signal, s.ended = make(chan struct{}, 1), make(chan struct{})
+	s.signal, s.closing, s.ended = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 	go s.run()
 }
 
@@ -253,6 +258,12 @@ func (s *sender) run() {
 		if closed {
 			return
 		}
+		// Who appends without pause is told of in bundles. No person sees these
+		// milliseconds, and the server is spared a transaction an append.
+		select {
+		case <-time.After(bundle):
+		case <-s.closing:
+		}
 	}
 }
 
@@ -269,7 +280,10 @@ func (s *sender) tell(goals []string) {
 // marked as closed.
 func (s *sender) close() {
 	s.mu.Lock()
-	s.closed = true
+	if !s.closed {
+		s.closed = true
+		close(s.closing)
+	}
 	s.mu.Unlock()
 	poke(s.signal)
 	<-s.ended

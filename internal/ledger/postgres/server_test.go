@@ -169,8 +169,6 @@ func TestPollingFindsWhatNoNotificationTells(t *testing.T) {
 	a, b := open(t, server.DSN(), opts), open(t, server.DSN(), opts)
 	// A closed sender says nothing, as after a kill between commit and notice.
 	a.sender.close()
-	a.sender.ended = make(chan struct{})
-	close(a.sender.ended)
 	ledgertest.Create(t, a, "g", 1)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
