@@ -78,7 +78,7 @@ const (
 const (
 	RecordPrepared Name = "shim.client.prepared"  // beside the spool
 	RecordNamed    Name = "shim.client.published" // in the spool, no shim has it
-	HandedOver     Name = "shim.client.accepted"     // a shim holds it, "go" is not said
+	HandedOver     Name = "shim.client.accepted"  // a shim holds it, "go" is not said
 	LaunchedShim   Name = "shim.client.launched"  // "go" is answered
 	VoidBefore     Name = "shim.client.void.before"
 	VoidAfter      Name = "shim.client.void.after" // the key is taken for good, nobody was told
@@ -101,6 +101,13 @@ const (
 	ShimLetGo     Name = "shim.let-go"
 )
 
+// A push, around what the remote sees of it.
+const (
+	PushBuilt     Name = "push.built"     // the commit is made, the remote knows nothing
+	PushRehearsed Name = "push.rehearsed" // the remote would take it
+	PushSent      Name = "push.sent"      // the remote has it, nobody was told
+)
+
 // The workspace.
 const (
 	JournalWritten  Name = "workspace.apply.journal"
@@ -120,6 +127,10 @@ const (
 	StoreMade       Name = "workspace.store.made" // the git directory is whole, without its name
 	KeepBefore      Name = "workspace.keep.before"
 	KeepAfter       Name = "workspace.keep.after"
+	PackTaken       Name = "workspace.pack.taken" // a pack of another place is in, nothing of it written
+	MoveRemoved     Name = "workspace.move.removed"
+	MoveStaged      Name = "workspace.move.staged"
+	MoveNamed       Name = "workspace.move.named"
 )
 
 // Names lists every failpoint.
@@ -131,8 +142,10 @@ func Names() []Name {
 		TxBegun, CommitBefore, CommitAfter, ArtifactWrite, ArtifactNamed, CheckpointWAL,
 		RecordPrepared, RecordNamed, HandedOver, LaunchedShim, VoidBefore, VoidAfter, RecordTrashed, ResultRead,
 		ShimTaken, ShimTold, ShimMarked, ShimSpawned, ShimStarted, SpoolBefore, SpoolAfter, ShimTreeEnded, ResultWritten, ResultNamed, ShimLetGo,
+		PushBuilt, PushRehearsed, PushSent,
 		JournalWritten, FolderMade, EditStaged, EditBefore, EditMade, EditsMade, TempRemoved, JournalRemoved, CleanBefore, CleanAfter,
 		ObjectStaged, ObjectNamed, PackNamed, SnapshotWritten, StoreMade, KeepBefore, KeepAfter,
+		PackTaken, MoveRemoved, MoveStaged, MoveNamed,
 	}
 }
 

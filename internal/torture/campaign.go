@@ -105,6 +105,9 @@ func (c *campaign) world(name string, pl plan, rng *rand.Rand) (*player, error) 
 	if err := os.CopyFS(dir, os.DirFS(c.base)); err != nil {
 		return nil, err
 	}
+	if err := moved(c.base, dir); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(filepath.Join(dir, "points"), 0o755); err != nil {
 		return nil, err
 	}
@@ -201,7 +204,7 @@ func (c *campaign) one(i int) error {
 // doors are failpoints after which something is left to look at, so that the
 // ones on the way of recovery are reached at all.
 var doors = []failpoint.Name{failpoint.RunBefore, failpoint.RunAfter, failpoint.EditMade, failpoint.EditBefore, failpoint.JournalWritten,
-	failpoint.RecordNamed, failpoint.RecordPrepared, failpoint.LaunchedShim, failpoint.DurableAfter, failpoint.ShimTold, failpoint.HandedOver}
+	failpoint.RecordNamed, failpoint.RecordPrepared, failpoint.LaunchedShim, failpoint.DurableAfter, failpoint.ShimTold, failpoint.HandedOver, failpoint.PushSent, failpoint.PushRehearsed}
 
 const (
 	pointsPerRun = 7

@@ -90,7 +90,7 @@ func newInside(t *testing.T, clock func() time.Time) *inside {
 		OpenSandbox: func() (sandbox.Sandbox, error) { return box, nil },
 		OpenModel:   func(context.Context, string) (model.Model, error) { return script.New(sc, "script"), nil },
 		NewTools: func(c effect.ToolConfig) effect.Tools {
-			return watched{builtin.New(builtin.Config{Roots: c.Roots, TestCommand: c.Test, Git: c.Git}), in}
+			return watched{builtin.New(builtin.Config{Roots: c.Roots, TestCommand: c.Test, Git: c.Git, Scratch: in.path("state/push")}), in}
 		},
 		BaseEnv: environ.Environment(os.Environ()),
 		Rules:   func(string) ([]event.Rule, []string, error) { return rules.Rules, nil, nil },

@@ -126,7 +126,7 @@ func (p *player) race() error {
 // look decides about an operation in doubt by its effect.
 func (p *player) look(o core.OpenOperation) string {
 	for _, e := range effects {
-		if e.command == o.Command && e.seen(p.world) > 0 {
+		if e.command != "" && e.command == o.Command && e.seen(p.world) > 0 {
 			return "--succeeded"
 		}
 	}
@@ -197,6 +197,9 @@ func (p *player) disturb(command string) func(int, <-chan struct{}) {
 	delay := time.Duration(p.rng.Float64() * p.rng.Float64() * float64(span))
 	what := []string{"worker", "worker", "shims", "both"}[p.rng.IntN(4)]
 	return func(pid int, gone <-chan struct{}) {
+		if what != "worker" && !p.awaitShim(gone) {
+			return
+		}
 		select {
 		case <-gone:
 			return
@@ -214,6 +217,22 @@ func (p *player) disturb(command string) func(int, <-chan struct{}) {
 			p.random[what]++
 			p.shims = p.shims || what != "worker"
 			p.mu.Unlock()
+		}
+	}
+}
+
+// awaitShim waits until one of the run's shims is there, or its worker is gone.
+func (p *player) awaitShim(gone <-chan struct{}) bool {
+	for {
+		for _, q := range p.ours() {
+			if q.cmd == shimCommand {
+				return true
+			}
+		}
+		select {
+		case <-gone:
+			return false
+		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -15,7 +16,8 @@ import (
 // by side, an edit of one file, of several, a new file in new folders,
 // commands with effects outside and inside the workspace, one that runs for a
 // while, one that a person has to approve, a plan that a person has to
-// approve, control tools, a claim that is refused, a test, and completion.
+// approve, control tools, a claim that is refused, a test, a
+// push, and completion.
 
 // deed is something the goal does to the world that can be counted.
 type deed struct {
@@ -46,6 +48,23 @@ var effects = []deed{
 	{"long command", "sh effect.sh long", line("effects.log", "long")},
 	{"approved command", "sh deploy.sh", line("effects.log", "deploy")},
 	{"last line", "sh effect.sh last", line("effects.log", "last")},
+	{"push", "", pushes},
+}
+
+const (
+	remoteDir  = "remote.git"
+	pushBranch = "belay/work"
+)
+
+// pushes counts the commits that the remote's branch has beyond the start.
+func pushes(w *world) int {
+	c := exec.Command("git", "--git-dir", w.path(remoteDir), "rev-list", "--count", pushBranch, "--not", "main")
+	out, err := c.Output()
+	n, nerr := strconv.Atoi(strings.TrimSpace(string(out)))
+	if err != nil || nerr != nil {
+		return 0 // no such branch
+	}
+	return n
 }
 
 // repository is what the goal finds.
@@ -78,6 +97,7 @@ const manyFiles = 80
 const policyRules = `rules:
   - {tool: file_patch, decision: allow}
   - {tool: write_file, decision: allow}
+  - {tool: git_push, decision: allow}
   - {command: "sh effect.sh *", decision: allow}
 `
 
@@ -119,7 +139,7 @@ func modelScript() ([]byte, error) {
 		calls(command(effects[2].command)),
 		calls(command(effects[3].command), callOf{"record_decision", args{"decision": "deployed"}}),
 		calls(callOf{"read_file", args{"path": "log.txt"}}, command(effects[4].command)),
-		calls(callOf{"run_test", args{}}),
+		calls(callOf{"run_test", args{}}, callOf{"git_push", args{"branch": pushBranch, "message": "One becomes two"}}),
 		finish,
 		{When: map[string][]string{"last_result_contains": {"claim not accepted"}}, Calls: []callOf{{"run_test", args{}}}},
 	}
@@ -149,9 +169,15 @@ func lay(dir string) error {
 			return err
 		}
 	}
-	for _, a := range [][]string{{"init", "-q", "."}, {"add", "."}, {"-c", "user.name=T", "-c", "user.email=t@example.com", "commit", "-q", "-m", "start"}} {
+	repo := filepath.Join(dir, "repo")
+	for _, a := range [][]string{
+		{"init", "-q", "-b", "main", repo}, {"add", "."}, {"-c", "user.name=T", "-c", "user.email=t@example.com", "commit", "-q", "-m", "start"},
+		{"init", "-q", "-b", "main", "--bare", filepath.Join(dir, remoteDir)},
+		{"remote", "add", "origin", filepath.Join(dir, remoteDir)}, {"push", "-q", "origin", "main"},
+		{"config", "user.name", "T"}, {"config", "user.email", "t@example.com"},
+	} {
 		c := exec.Command("git", a...)
-		c.Dir = filepath.Join(dir, "repo")
+		c.Dir = repo
 		c.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "HOME="+filepath.Join(dir, "home"))
 		var out bytes.Buffer
 		c.Stdout, c.Stderr = &out, &out
@@ -160,4 +186,14 @@ func lay(dir string) error {
 		}
 	}
 	return nil
+}
+
+// moved mends what names the directory that a laid world was copied from.
+func moved(from, to string) error {
+	path := filepath.Join(to, "repo/.git/config")
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, bytes.ReplaceAll(b, []byte(from), []byte(to)), 0o644)
 }

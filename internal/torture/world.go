@@ -176,11 +176,14 @@ type proc struct {
 	cmd string
 }
 
+// shimCommand is how a shim appears among the processes.
+const shimCommand = "belay shim"
+
 // killShims kills the run's shims and reports how many.
 func (w *world) killShims() int {
 	n := 0
 	for _, p := range w.ours() {
-		if p.cmd == "belay shim" && syscall.Kill(p.pid, syscall.SIGKILL) == nil {
+		if p.cmd == shimCommand && syscall.Kill(p.pid, syscall.SIGKILL) == nil {
 			n++
 		}
 	}

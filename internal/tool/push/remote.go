@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"belay/internal/failpoint"
 	"belay/internal/fault"
 )
 
@@ -317,6 +318,7 @@ func (s *Session) Send(ctx context.Context, i Intent) (Sent, error) {
 		return Sent{}, fault.New(fault.StaleEdit, fault.Environment, fmt.Sprintf("the workspace or its HEAD has changed since the push was prepared (it would now be %s, not %s); nothing was pushed", short(p.Commit), short(i.Commit)),
 			"propose the push again")
 	}
+	failpoint.Hit(failpoint.PushBuilt)
 	args := []string{"push", "--porcelain", "--no-verify", "--no-signed", "--no-follow-tags", "--recurse-submodules=no",
 		"--force-with-lease=" + s.ref() + ":" + i.From, "--", s.url, i.Commit + ":" + s.ref()}
 	// The rehearsal meets everything but the transfer itself: what it fails on
@@ -328,7 +330,9 @@ func (s *Session) Send(ctx context.Context, i Intent) (Sent, error) {
 		}
 		return Sent{}, s.unreachable(err)
 	}
+	failpoint.Hit(failpoint.PushRehearsed)
 	out, err := s.pushed(ctx, args)
+	failpoint.Hit(failpoint.PushSent)
 	if err == nil {
 		return Sent{Words: strings.ReplaceAll(remoteWords(out), s.url, s.URL())}, nil
 	}
