@@ -40,6 +40,8 @@ var rooms = []room{
 	{path: "internal/fault", floor: facts, pure: true},
 	{path: "internal/moment", floor: facts, pure: true},
 	{path: "internal/failpoint", floor: facts},
+	// Text in, text out: every floor that stores or shows text may need it.
+	{path: "internal/redact", floor: facts, pure: true},
 
 	{path: "internal/core/operation", floor: machines, pure: true},
 	{path: "internal/core/lifecycle", floor: machines, pure: true},
@@ -74,8 +76,14 @@ var rooms = []room{
 	{path: "internal/workspace/local", floor: adapters},
 
 	{path: "internal/sandbox/none", floor: adapters},
+	{path: "internal/sandbox/bwrap", floor: adapters},
+	{path: "internal/sandbox/landlock", floor: adapters},
+	{path: "internal/sandbox/choose", floor: adapters},
 	{path: "internal/sandbox/shim", floor: adapters, shared: true},
 	{path: "internal/sandbox/environ", floor: adapters, shared: true},
+	{path: "internal/sandbox/scope", floor: adapters, shared: true},
+	{path: "internal/sandbox/kernel", floor: adapters, shared: true},
+	{path: "internal/sandbox/sandboxtest", floor: adapters, shared: true, test: true},
 
 	{path: "internal/model/anthropic", floor: adapters},
 	{path: "internal/model/openai", floor: adapters},
