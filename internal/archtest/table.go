@@ -154,6 +154,7 @@ var pureMay = []exception{
 	{"internal/transcript", "internal/model", "the transcript makes the port's messages, plain structs; the port's interface takes a context, so the import is listed here"},
 	{"internal/workspace/edit", "github.com/aymanbagabas/go-udiff", "a diff is a function of two texts"},
 	{"internal/workspace/edit", "golang.org/x/text/encoding", "a charset is a table; decoding is a function of bytes"},
+	{"internal/redact", "net/url", "escaping and parsing a URL are functions of a text"},
 	{"internal/policy", "mvdan.cc/sh/v3/syntax", "shell text is judged by its syntax tree; the parser is a function of its input"},
 }
 

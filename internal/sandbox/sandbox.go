@@ -75,9 +75,10 @@ type Command struct {
 	// Workspace is the absolute root that may be written; ReadOnly forbids it.
 	Workspace string
 	ReadOnly  bool
-	// Network is "none", "loopback" or "full".
+	// Network is what of the network is reached; see the Network constants. ""
+	// is NetworkNone.
 	Network string
-	// Protected are absolute paths that may not be written.
+	// Protected are absolute paths that may be neither written nor read.
 	Protected []string
 	// Limits of resources, 0 for the backend's default.
 	MaxMemory    int64
@@ -85,6 +86,18 @@ type Command struct {
 	MaxCPU       time.Duration
 	MaxFileSize  int64
 }
+
+// What a command may reach of the network.
+const (
+	// NetworkNone reaches nothing outside the command's own processes. A
+	// backend that gives them a network of their own leaves them its loopback.
+	NetworkNone = "none"
+	// NetworkLoopback is the same with a loopback of the command's own for
+	// certain: a backend that cannot give one refuses.
+	NetworkLoopback = "loopback"
+	// NetworkFull is the machine's network.
+	NetworkFull = "full"
+)
 
 // Process is a started command.
 type Process interface {

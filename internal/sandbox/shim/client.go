@@ -183,7 +183,20 @@ func (s *Sandbox) specOf(c sandbox.Command) (spec, error) {
 	}), EnvAttempt+"="+c.Key, EnvAttemptID+"="+id)
 	return spec{Format: format, Key: c.Key, ID: id, Boot: s.boot, Launch: l,
 		Timeout: c.Timeout, Grace: c.Grace, MaxOutput: c.MaxOutput,
-		Limits: limits{Memory: c.MaxMemory, Processes: c.MaxProcesses, CPU: c.MaxCPU, FileSize: c.MaxFileSize}}, nil
+		Limits: s.limitsOf(c)}, nil
+}
+
+func (s *Sandbox) limitsOf(c sandbox.Command) limits {
+	l := limits{Memory: c.MaxMemory, Processes: c.MaxProcesses, CPU: c.MaxCPU, FileSize: c.MaxFileSize, Groups: s.options.Bounded}
+	if s.options.Bounded {
+		if l.Processes == 0 {
+			l.Processes = DefaultProcesses
+		}
+		if l.FileSize == 0 {
+			l.FileSize = DefaultFileSize
+		}
+	}
+	return l
 }
 
 func newID() string {
@@ -397,7 +410,9 @@ func (s *Sandbox) endGone(key string) error {
 	if sp.Boot != s.boot {
 		return fmt.Errorf("shim: attempt %s: %w (the machine restarted, or it ran on another one)", key, sandbox.ErrGone)
 	}
+	groupsOf(sp.ID).kill()
 	ended, left := endMarked(sp.ID)
+	groupsOf(sp.ID).remove()
 	switch {
 	case left > 0:
 		return fmt.Errorf("shim: attempt %s: %w (%d of its processes could not be ended)", key, sandbox.ErrGone, left)
@@ -476,10 +491,25 @@ func (s *Sandbox) remove(r record) error {
 		return fmt.Errorf("shim: remove record: %w", err)
 	}
 	failpoint.Hit(failpoint.RecordTrashed)
-	if err := os.RemoveAll(trash); err != nil {
+	if err := removeAll(trash); err != nil {
 		return fmt.Errorf("shim: remove record: %w", err)
 	}
 	return nil
+}
+
+// removeAll removes a directory that commands wrote in: what they made
+// read-only (a module cache does) is removed all the same.
+func removeAll(path string) error {
+	if err := os.RemoveAll(path); err == nil || !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	_ = filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
+		if d != nil && d.IsDir() {
+			_ = os.Chmod(p, 0o700)
+		}
+		return nil // what cannot be opened up is told by the second attempt
+	})
+	return os.RemoveAll(path)
 }
 
 // tidy deletes what crashes left half-made. What cannot be deleted now is

@@ -25,6 +25,8 @@
 //	alive        FIFO that the shim holds open for as long as it has no result
 //	control      FIFO on which stop requests arrive
 //	shim.log     the shim's own last words, normally empty
+//	scratch      what the command takes for /tmp; removed after its end
+//	proof        where a backend says that it got as far as the command
 //	void         alone in a record: nothing ran under this key, and a worker
 //	             that asked has been told so; a late Start is refused
 //

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -39,11 +40,36 @@ func (sp spec) spawn(r record, output *os.File) (int, error) {
 		// else.
 		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
 	}
-	if sp.Limits == (limits{}) {
+	if sp.Limits == (limits{}) && sp.Launch.Helper == "" {
 		pid, err := syscall.ForkExec(path, sp.Launch.Argv, attr)
 		return pid, startError(path, err)
 	}
-	return spawnLimited(r, attr)
+	if sp.Launch.Unshare != 0 {
+		unshared(attr.Sys, sp.Launch.Unshare)
+	}
+	helper := limitArg
+	if sp.Launch.Helper != "" {
+		helper = sp.Launch.Helper
+		if err := os.Mkdir(r.file(scratchDir), 0o700); err != nil {
+			return 0, err
+		}
+	}
+	return spawnHelped(r, helper, attr)
+}
+
+// unshared lets the helper start in namespaces of its own. In a user namespace
+// it keeps two capabilities across its own start; it gives them up before it
+// becomes the command.
+func unshared(sys *syscall.SysProcAttr, flags uintptr) {
+	sys.Cloneflags = flags
+	if flags&syscall.CLONE_NEWUSER == 0 {
+		return
+	}
+	uid, gid := os.Getuid(), os.Getgid()
+	sys.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
+	sys.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
+	const capNetAdmin, capSysAdmin = 12, 21
+	sys.AmbientCaps = []uintptr{capNetAdmin, capSysAdmin}
 }
 
 func startError(path string, err error) error {
@@ -59,11 +85,11 @@ func startError(path string, err error) error {
 	return fmt.Errorf("start %s: %w", path, err)
 }
 
-// spawnLimited goes through a helper (this binary again) that sets the limits
-// on itself and then becomes the command. Limits set from outside would come
-// too late for what the command does first; set in the shim, they would bind
-// the shim.
-func spawnLimited(r record, attr *syscall.ProcAttr) (int, error) {
+// spawnHelped goes through a helper (this binary again) that sets the limits
+// on itself, lets the backend prepare the process, and then becomes the
+// command. Limits set from outside would come too late for what the command
+// does first; set in the shim, they would bind the shim.
+func spawnHelped(r record, helper string, attr *syscall.ProcAttr) (int, error) {
 	told, tell, err := os.Pipe()
 	if err != nil {
 		return 0, err
@@ -71,10 +97,10 @@ func spawnLimited(r record, attr *syscall.ProcAttr) (int, error) {
 	defer told.Close()
 	attr.Files = append(attr.Files, tell.Fd())
 	attr.Env = append([]string{envHelper + "=1"}, attr.Env...)
-	pid, err := syscall.ForkExec("/proc/self/exe", []string{"belay", limitArg, string(r)}, attr)
+	pid, err := syscall.ForkExec("/proc/self/exe", []string{"belay", helper, string(r)}, attr)
 	tell.Close()
 	if err != nil {
-		return 0, fmt.Errorf("start the limits helper: %w", err)
+		return 0, fmt.Errorf("start the helper %s: %w", helper, err)
 	}
 	// The pipe closes when the helper becomes the command, and when it dies.
 	why, err := io.ReadAll(told)
@@ -88,13 +114,32 @@ func spawnLimited(r record, attr *syscall.ProcAttr) (int, error) {
 // Resource limits that package syscall has no names for.
 const rlimitNproc = 6
 
-// becomeLimited is the limits helper. It returns only when it fails, after
+// Prepare is a backend's part of a helper: it restricts the calling thread,
+// which then becomes the command, and may change what is started. Scratch is
+// an empty directory of the attempt, removed when the command has ended;
+// record is where ProofFile goes.
+type Prepare func(l *Launch, record, scratch string) error
+
+// Help makes this process a backend's helper if it was started as one. A
+// backend calls it in its init, for the reason that the shim itself takes over
+// there; it does not return if the process is that helper.
+func Help(name string, p Prepare) {
+	if os.Getenv(envHelper) != "" && len(os.Args) == 3 && os.Args[1] == name {
+		syscall.Exit(becomeCommand(os.Args[2], p))
+	}
+}
+
+// becomeCommand is a helper's main. It returns only when it fails, after
 // having said why on its descriptor 3.
-func becomeLimited(dir string) int {
+func becomeCommand(dir string, prepare Prepare) int {
 	runtime.LockOSThread()
+	// Once the limit on memory is set, this runtime could not even take what a
+	// collection needs, and would end with words of its own.
+	debug.SetGCPercent(-1)
 	syscall.CloseOnExec(3)
 	err := func() error {
-		sp, err := record(dir).spec()
+		r := record(dir)
+		sp, err := r.spec()
 		if err != nil {
 			return err
 		}
@@ -102,7 +147,16 @@ func becomeLimited(dir string) int {
 		if err != nil {
 			return err
 		}
-		for _, l := range sp.Limits.rlimits() {
+		limits := sp.Limits
+		if limits.Groups {
+			limits = groupsOf(sp.ID).join(limits)
+		}
+		if prepare != nil {
+			if err := prepare(&sp.Launch, dir, r.file(scratchDir)); err != nil {
+				return err
+			}
+		}
+		for _, l := range limits.rlimits() {
 			if err := l.set(); err != nil {
 				return err
 			}
@@ -152,6 +206,13 @@ func (l rlimit) set() error {
 		return fmt.Errorf("set the %s limit to %d: %w", l.name, l.soft, err)
 	}
 	return nil
+}
+
+// Startable says why a program could not be started, for backends in whose
+// view it would be a program of theirs that fails.
+func Startable(argv []string, dir string, env []string) error {
+	_, err := lookPath(Launch{Argv: argv, Dir: dir, Env: env})
+	return err
 }
 
 // lookPath finds the program as the command's own environment names it.

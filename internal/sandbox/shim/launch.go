@@ -1,7 +1,9 @@
 package shim
 
 import (
+	"encoding/json"
 	"os"
+	"path/filepath"
 
 	"belay/internal/sandbox"
 )
@@ -16,7 +18,29 @@ type Launch struct {
 	Dir string `json:"dir"`
 	// Env is the whole environment.
 	Env []string `json:"env"`
+	// Helper names the backend's helper (see Help), which prepares the process
+	// before it becomes Argv; "" for none. Restrict is its input.
+	Helper   string          `json:"helper,omitempty"`
+	Restrict json.RawMessage `json:"restrict,omitempty"`
+	// Unshare are the namespaces (CLONE_NEW… flags) in which the helper starts.
+	// With a user namespace the caller's own ids are mapped to themselves and
+	// the helper keeps the capabilities to set it up.
+	Unshare uintptr `json:"unshare,omitempty"`
+	// Keeper says that the first process belongs to the backend and ends when
+	// the command does: it is never asked to end, only killed with all the rest.
+	Keeper bool `json:"keeper,omitempty"`
+	// Proof, if set, is a text that the file of that name in the attempt's
+	// record holds once the command really ran: without it, a first process that
+	// ended by itself means that the backend could not set the command up.
+	Proof string `json:"proof,omitempty"`
+	// Absent are files that must not come into being: what has appeared there
+	// when the command has ended is removed, and the output says so.
+	Absent []string `json:"absent,omitempty"`
 }
+
+// ProofFile is where a helper lets the backend write its Proof, in the
+// directory of the record.
+const ProofFile = "proof"
 
 // Confine turns a command into what really starts. It runs in the worker,
 // before anything is recorded, and must have no effect on the world; an error
@@ -48,4 +72,20 @@ type Options struct {
 	Name, Describe string
 	// Confine is how the backend holds commands; nil means Plain.
 	Confine Confine
+	// Bounded gives commands that ask for no limits the default ones, and holds
+	// the limits by control groups where this user may make them.
+	Bounded bool
 }
+
+// The limits of bounded commands that name none.
+const (
+	// DefaultProcesses is far above what builds use and far below what makes a
+	// machine unusable.
+	DefaultProcesses = 4096
+	// DefaultFileSize keeps one runaway file from filling a disk.
+	DefaultFileSize = 16 << 30
+)
+
+// Scratch is the directory that an attempt's helper finds empty and that is
+// removed when the command has ended.
+func Scratch(state, key string) string { return filepath.Join(state, "spool", key, "scratch") }

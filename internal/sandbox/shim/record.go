@@ -30,6 +30,7 @@ const (
 	controlFIFO = "control"
 	logFile     = "shim.log"
 	voidFile    = "void"
+	scratchDir  = "scratch" // as in Scratch
 )
 
 // The environment markers that every process of a command carries.
@@ -72,6 +73,8 @@ type limits struct {
 	Processes int           `json:"processes,omitempty"`
 	CPU       time.Duration `json:"cpu,omitempty"`
 	FileSize  int64         `json:"file_size,omitempty"`
+	// Groups says that control groups hold memory and processes where they can.
+	Groups bool `json:"groups,omitempty"`
 }
 
 // Identity names one shim process so that a reused pid is never taken for it.

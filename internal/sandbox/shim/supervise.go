@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,7 +36,7 @@ func init() {
 		// worker is waiting to reap.
 		syscall.Exit(serve())
 	case os.Args[1] == limitArg && len(os.Args) == 3:
-		syscall.Exit(becomeLimited(os.Args[2]))
+		syscall.Exit(becomeCommand(os.Args[2], nil))
 	}
 }
 
@@ -103,6 +104,9 @@ func serve() int {
 	if err := syncDir(string(r)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
+	if err := removeAll(r.file(scratchDir)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
 	return 0
 }
 
@@ -150,6 +154,7 @@ type supervisor struct {
 	me     Identity
 	record record
 	spec   spec
+	groups groups
 	alive  int
 	output *os.File
 	from   *os.File // the command's output: read here,
@@ -265,6 +270,11 @@ func (s *supervisor) listen(control *os.File) {
 func (s *supervisor) run(started func()) sandbox.Result {
 	var err error
 	s.began = time.Now()
+	if s.spec.Limits.Groups {
+		s.groups = groupsOf(s.spec.ID)
+		s.groups.make(s.spec.Limits)
+		defer s.groups.remove()
+	}
 	s.main, err = s.spec.spawn(s.record, s.to)
 	s.to.Close()
 	if err != nil {
@@ -283,12 +293,42 @@ func (s *supervisor) run(started func()) sandbox.Result {
 	failpoint.Hit(failpoint.ShimStarted)
 	s.watch()
 	p.finish()
+	s.removeForbidden(p)
 	s.res.Output, s.res.Dropped = p.kept, p.dropped
 	s.res.Survivors = len(s.extra)
 	s.mu.Lock()
 	s.res.CPU, s.res.MaxRSS = s.cpu, s.maxRSS
 	s.mu.Unlock()
+	s.prove()
 	return s.res
+}
+
+// removeForbidden removes what the command has made where nothing may be.
+func (s *supervisor) removeForbidden(p *pump) {
+	for _, path := range s.spec.Launch.Absent {
+		if _, err := os.Lstat(path); err != nil {
+			continue
+		}
+		what := "removed"
+		if err := os.RemoveAll(path); err != nil {
+			what = "could not remove"
+		}
+		p.store([]byte("\nbelay: " + what + " " + path + ": a command may not make this file, git would follow it\n"))
+	}
+}
+
+// prove turns the end of a backend that could not set the command up into what
+// it is: the command was not started.
+func (s *supervisor) prove() {
+	if s.spec.Launch.Proof == "" || s.res.TimedOut || s.res.Stopped != "" || s.res.Signal != "" {
+		return
+	}
+	b, err := os.ReadFile(s.record.file(ProofFile))
+	if err == nil && strings.Contains(string(b), s.spec.Launch.Proof) {
+		return
+	}
+	said, _ := os.ReadFile(s.output.Name())
+	s.res.ExitCode, s.res.SpawnError = -1, "the sandbox could not be set up: "+strings.TrimSpace(string(said))
 }
 
 // reap collects every child, adopted ones included, until none is left.
@@ -405,6 +445,9 @@ func (s *supervisor) ask() <-chan time.Time {
 	}
 	s.phase = asked
 	tree := s.living()
+	if s.spec.Launch.Keeper {
+		tree = slices.DeleteFunc(tree, func(p procStat) bool { return p.pid == s.main || p.pgrp == s.main })
+	}
 	signalTree(tree, syscall.SIGTERM)
 	signalTree(tree, syscall.SIGCONT) // a stopped process hears nothing
 	return time.After(grace)
@@ -425,6 +468,7 @@ func (s *supervisor) escalate() <-chan time.Time {
 			return nil
 		}
 	}
+	s.groups.kill()
 	signalTree(s.living(), syscall.SIGKILL)
 	s.pause = min(2*s.pause, 100*time.Millisecond)
 	return time.After(s.pause)
