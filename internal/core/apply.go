@@ -406,12 +406,24 @@ func (s *State) countFailure(o operation.Op, p event.OperationFinished) {
 	s.Progress.Note(o.ArgsHash, p.Result.Fault.Signature)
 }
 
-func (s *State) see(path, hash string, e event.Event) {
+// know notes the content of a file, "" for none. The map is shared with other
+// states until something new is to be noted.
+func (s *State) know(path, hash string) {
+	if known := s.Files[path]; known == hash || known == "" && len(s.Files) >= maxFiles {
+		return
+	}
+	if !s.ownsFiles {
+		s.Files, s.ownsFiles = cloneMap(s.Files), true
+	}
 	if hash == "" {
 		delete(s.Files, path)
-	} else if len(s.Files) < maxFiles || s.Files[path] != "" {
-		s.Files[path] = hash
+		return
 	}
+	s.Files[path] = hash
+}
+
+func (s *State) see(path, hash string, e event.Event) {
+	s.know(path, hash)
 	kept := s.RecentFiles[:0]
 	for _, f := range s.RecentFiles {
 		if f.Path != path {

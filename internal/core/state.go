@@ -93,6 +93,8 @@ type State struct {
 	Diff  event.DiffUpdated `json:"diff"`
 	// Files is what the model knows of files: path to content hash.
 	Files map[string]string `json:"files,omitempty"`
+	// ownsFiles says that no other state shares the map.
+	ownsFiles bool
 	// RecentFiles are the last paths read or written, newest last.
 	RecentFiles []FileContext `json:"recent_files,omitempty"`
 	Checkpoints []Checkpoint  `json:"checkpoints,omitempty"`
@@ -253,7 +255,7 @@ func (s State) Clone() State {
 	s.Progress = s.Progress.Clone()
 	s.Open = append([]operation.Op(nil), s.Open...)
 	s.InDoubt = append([]operation.Op(nil), s.InDoubt...)
-	s.Files = cloneMap(s.Files)
+	s.ownsFiles = false // the largest map by far: copied by whoever writes to it
 	s.Answers = cloneMap(s.Answers)
 	s.RecentFiles = append([]FileContext(nil), s.RecentFiles...)
 	s.Failures = append([]TestFailure(nil), s.Failures...)

@@ -33,8 +33,8 @@ type knobs struct {
 	limits  *event.Limits
 	// criteria is "test", "manual", "both", "none" or "accept".
 	criteria string
-	cancelAt int // the tick from which the user cancels as soon as something runs
-	zombies  int // how many more zombies than else, in percent of the ticks
+	cancelAt int  // the tick from which the user cancels as soon as something runs
+	zombies  int  // how many more zombies than else, in percent of the ticks
 	claims   bool // the model mostly claims to be done
 	doubts   bool // the model mostly does what cannot be looked up
 }
