@@ -43,6 +43,7 @@ func (g *gate) open(p *process) {
 	}()
 	select {
 	case g.file = <-opened:
+		g.w.t.Cleanup(func() { _ = g.file.Close() }) // not before: the collector closes what nobody holds
 	case <-p.done:
 		g.w.t.Fatalf("the command never ran: %v", p.wait())
 	case <-time.After(patience):
@@ -69,6 +70,7 @@ func blocked(t *testing.T, after string, more ...string) (*world, *gate, *proces
 	p := w.start(runToy(model, more...)...)
 	goal := strings.Fields(p.await(`^goal [0-9a-f]+`))[1]
 	g.open(p)
+	w.id = goal
 	return w, g, p, goal
 }
 

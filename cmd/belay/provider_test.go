@@ -37,6 +37,9 @@ func (w *world) serve(steps string, spoil func(r modeltest.Request) (modeltest.A
 	play := modeltest.Play(script.New(s, "test"))
 	p := &provider{t: w.t}
 	p.Provider = modeltest.New(func(r modeltest.Request) modeltest.Answer {
+		if r.Header.Get("Authorization") != "Bearer "+key && r.Header.Get("X-Api-Key") != key {
+			return modeltest.Answer{Fault: fault.New(fault.BadCredentials, fault.User, "wrong key", "")}
+		}
 		if spoil != nil {
 			if a, yes := spoil(r); yes {
 				return a
@@ -47,7 +50,6 @@ func (w *world) serve(steps string, spoil func(r modeltest.Request) (modeltest.A
 		a.Seed = uint64(r.Number)
 		return a
 	})
-	p.Key = key
 	w.t.Cleanup(p.Close)
 	w.env = append(w.env, "OPENAI_API_KEY="+key, "ANTHROPIC_API_KEY="+key,
 		"OPENAI_BASE_URL="+p.OpenAIBase(), "ANTHROPIC_BASE_URL="+p.AnthropicBase())
@@ -287,8 +289,11 @@ func TestARequestThatIsTooLargeIsMadeSmaller(t *testing.T) {
 			files["big.txt"] = strings.Repeat("a line of a file that is long\n", 350)
 			w := newWorld(t, files)
 			big := stepCall("read_file", map[string]any{"path": "big.txt"})
-			p := w.serve("steps:\n"+big+big+big+big+big+big+"  - {when: {contains: [compacted]}, calls: [{tool: finish, args: {}}]}\n", nil)
-			p.MaxBody = 40 << 10
+			const most = 40 << 10
+			p := w.serve("steps:\n"+big+big+big+big+big+big+"  - {when: {contains: [compacted]}, calls: [{tool: finish, args: {}}]}\n",
+				func(r modeltest.Request) (modeltest.Answer, bool) {
+					return modeltest.Answer{Status: http.StatusRequestEntityTooLarge, Body: `{"type":"error","error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}`}, len(r.Body) > most
+				})
 			r := w.belay(runToy(wire + ":test-model")...)
 			if r.code == 0 || r.code == 1 {
 				t.Errorf("%v", r)
@@ -301,7 +306,7 @@ func TestARequestThatIsTooLargeIsMadeSmaller(t *testing.T) {
 			refused, after := 0, 0
 			for _, q := range p.chats() {
 				switch {
-				case len(q.Body) > p.MaxBody:
+				case len(q.Body) > most:
 					refused++
 				case refused > 0:
 					after++

@@ -40,6 +40,7 @@ type world struct {
 	dir  string // of everything
 	repo string
 	env  []string
+	id   string // of the only goal, once it was asked for
 }
 
 func newWorld(t testing.TB, files map[string]string) *world {
@@ -68,6 +69,8 @@ func environment(dir string) []string {
 		"PATH=" + toolPath(), "HOME=" + filepath.Join(dir, "home"), "TMPDIR=" + os.TempDir(), "BELAY_STATE=" + filepath.Join(dir, "state"),
 		"BELAY_CONFIG=" + filepath.Join(dir, "config"), "GOCACHE=" + goEnv("GOCACHE"), "GOPATH=" + goEnv("GOPATH"), "GOFLAGS=-buildvcs=false",
 		"GOPROXY=off", "GOTOOLCHAIN=local", "LANG=C.UTF-8", "GIT_CONFIG_NOSYSTEM=1",
+		// Under the race detector every process would sleep a second at its end.
+		"GORACE=atexit_sleep_ms=0",
 	}
 }
 
@@ -322,6 +325,15 @@ func (p *process) wait() result {
 
 // goal is the id of the only goal of this world.
 func (w *world) goal() string {
+	w.t.Helper()
+	if w.id == "" {
+		w.id = w.listed()
+	}
+	return w.id
+}
+
+// listed is the id of the only goal in the list.
+func (w *world) listed() string {
 	w.t.Helper()
 	var rows []struct {
 		Goal string `json:"goal"`
