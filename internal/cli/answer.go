@@ -184,7 +184,7 @@ func (a *app) reviseCommand() *cobra.Command {
 }
 
 func (a *app) reconcileCommand() *cobra.Command {
-	var succeeded, failed, retry bool
+	var succeeded, failed, retry, look bool
 	var reason string
 	c := &cobra.Command{
 		Use: "reconcile G OP", Short: "settle an operation whose outcome is unknown", Args: exactly(2, 2),
@@ -192,13 +192,17 @@ func (a *app) reconcileCommand() *cobra.Command {
 			return a.withGoal(args[0], func(s *service.Service, goal string) error {
 				r := core.Reconcile{Op: args[1], Reason: reason, Retry: retry}
 				switch {
+				case look && !succeeded && !failed && !retry && reason == "":
+					return a.look(s, goal, args[1])
+				case look:
+					return usagef("--look stands alone: it finds out by itself")
 				case succeeded && !failed && !retry:
 					r.Outcome = event.Succeeded
 				case failed && !succeeded && !retry:
 					r.Outcome = event.Failed
 				case retry && !succeeded && !failed:
 				default:
-					return usagef("name one of --succeeded, --failed and --retry")
+					return usagef("name one of --succeeded, --failed, --retry and --look")
 				}
 				if err := s.Reconcile(a.ctx, goal, r); err != nil {
 					return err
@@ -210,6 +214,23 @@ func (a *app) reconcileCommand() *cobra.Command {
 	c.Flags().BoolVar(&succeeded, "succeeded", false, "it did what it should")
 	c.Flags().BoolVar(&failed, "failed", false, "it did not")
 	c.Flags().BoolVar(&retry, "retry", false, "run the same action again")
+	c.Flags().BoolVar(&look, "look", false, "look at the world and settle it if that is certain; nothing is run")
 	c.Flags().StringVar(&reason, "reason", "", "how you know")
 	return c
+}
+
+// look reports what a look at an operation in doubt established.
+func (a *app) look(s *service.Service, goal, op string) error {
+	sight, err := s.Look(a.ctx, goal, op)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return writeJSON(a.Stdout, sight)
+	}
+	if !sight.Settled {
+		fmt.Fprintf(a.Stdout, "%s is still in doubt: %s\n", op, Safe(sight.Words))
+		return nil
+	}
+	return a.told(s, goal, fmt.Sprintf("%s is settled as %s (%s)", op, sight.Outcome, Safe(sight.Words)))
 }
