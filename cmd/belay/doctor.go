@@ -8,12 +8,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"belay/internal/cli"
 	"belay/internal/ledger/sqlite"
-	"belay/internal/sandbox"
-	"belay/internal/sandbox/none"
 	"belay/internal/service"
 )
 
@@ -27,7 +24,8 @@ func doctor(ctx context.Context, o cli.OpenOptions) []cli.Finding {
 	var fs []cli.Finding
 	fs = append(fs, doctorGit(ctx), doctorState(state))
 	fs = append(fs, doctorLedger(ctx, state, o)...)
-	fs = append(fs, doctorSandbox(ctx, state), doctorRules(), doctorKeys())
+	fs = append(fs, doctorSandbox(ctx, state)...)
+	fs = append(fs, doctorRules(), doctorKeys())
 	return append(fs, doctorFiles(state)...)
 }
 
@@ -112,37 +110,6 @@ func doctorGoals(ctx context.Context, s *service.Service) cli.Finding {
 	return f
 }
 
-func doctorSandbox(ctx context.Context, state string) cli.Finding {
-	f := cli.Finding{Name: "commands"}
-	dir, err := os.MkdirTemp("", "belay-doctor-")
-	if err != nil {
-		f.Detail = err.Error()
-		return f
-	}
-	defer os.RemoveAll(dir)
-	box, err := none.New(filepath.Join(dir, "state"))
-	if err != nil {
-		f.Detail = err.Error()
-		return f
-	}
-	defer box.Close()
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	p, err := box.Start(ctx, sandbox.Command{Key: "doctor.op1.1", Shell: "exit 7", Dir: dir, Timeout: 5 * time.Second})
-	if err == nil {
-		var r sandbox.Result
-		if r, err = p.Wait(ctx); err == nil && r.ExitCode != 7 {
-			err = fmt.Errorf("a command that exits with 7 was reported with %d", r.ExitCode)
-		}
-	}
-	if err != nil {
-		f.Detail = "a command could not be run under the shim: " + err.Error()
-		return f
-	}
-	f.OK, f.Detail = true, box.Name()+": "+box.Describe()
-	return f
-}
-
 func doctorRules() cli.Finding {
 	f := cli.Finding{Name: "policy", OK: true}
 	rules, _, err := loadRules(configDir(), ".")
@@ -176,6 +143,7 @@ var known = []struct{ name, what string }{
 	{"spool", "commands that run or ran under a shim: output and result"},
 	{"workspaces", "private git directories and locks, one for each workspace: a cache but for kept checkpoints"},
 	{"logs", "what background workers printed"},
+	{"probes", "which sandboxes hold here, until the machine or belay changes: a cache"},
 }
 
 func doctorFiles(state string) []cli.Finding {

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -23,7 +22,6 @@ import (
 	"belay/internal/model/script"
 	"belay/internal/sandbox"
 	"belay/internal/sandbox/environ"
-	"belay/internal/sandbox/none"
 	"belay/internal/service"
 	"belay/internal/tool/builtin"
 	"belay/internal/workspace"
@@ -72,20 +70,16 @@ func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() erro
 	if err != nil {
 		return nil, nil, err
 	}
-	var once sync.Once
-	var box closer
-	var boxErr error
+	boxes := &boxes{chooser: chooser(state)}
 	s := service.New(service.Config{
 		Ledger: l,
 		OpenWorkspace: func(ctx context.Context, root, goal string) (workspace.Workspace, error) {
 			return local.Open(ctx, root, local.Options{State: filepath.Join(state, "workspaces"), Lock: true, Goal: goal,
 				Protected: []string{state, configDir()}})
 		},
-		OpenSandbox: func() (sandbox.Sandbox, error) {
-			once.Do(func() { box, boxErr = none.New(state) })
-			return box, boxErr
-		},
-		OpenModel: func(_ context.Context, spec string) (model.Model, error) { return openModel(spec) },
+		PickSandbox: boxes.chooser.Pick,
+		OpenSandbox: func(ctx context.Context, name string) (sandbox.Sandbox, error) { return boxes.open(ctx, name) },
+		OpenModel:   func(_ context.Context, spec string) (model.Model, error) { return openModel(spec) },
 		NewTools: func(c effect.ToolConfig) effect.Tools {
 			return builtin.New(builtin.Config{Roots: c.Roots, TestCommand: c.Test, Git: c.Git, Scratch: filepath.Join(state, "push")})
 		},
@@ -97,18 +91,9 @@ func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() erro
 		Lease:     failpoint.Tune[time.Duration](0, 900*time.Millisecond),
 	})
 	done := func() error {
-		var errs []error
-		if box != nil {
-			errs = append(errs, box.Close())
-		}
-		return errors.Join(append(errs, l.Close())...)
+		return errors.Join(boxes.close(), l.Close())
 	}
 	return s, done, nil
-}
-
-type closer interface {
-	sandbox.Sandbox
-	Close() error
 }
 
 // openModel resolves "provider:name".

@@ -63,10 +63,12 @@ type OpenOptions struct {
 
 // Finding is one line of doctor.
 type Finding struct {
-	Name   string `json:"name"`
-	OK     bool   `json:"ok"`
-	Detail string `json:"detail"`
-	Remedy string `json:"remedy,omitempty"`
+	Name string `json:"name"`
+	OK   bool   `json:"ok"`
+	// Optional findings may be "no" on a machine where all is well.
+	Optional bool   `json:"optional,omitempty"`
+	Detail   string `json:"detail"`
+	Remedy   string `json:"remedy,omitempty"`
 }
 
 type app struct {

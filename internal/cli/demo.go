@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -55,11 +56,19 @@ func (a *app) demo(keep bool) (err error) {
 	}
 	a.opts.State = filepath.Join(dir, "state")
 	return a.with(func(s *service.Service) error {
-		started, err := s.Start(a.ctx, service.StartRequest{Repo: repo,
+		request := service.StartRequest{Repo: repo,
 			Spec: event.GoalSpec{Text: demoGoal, Acceptance: []event.Criterion{{ID: "tests", Kind: event.CriterionTest,
 				Command: "go test ./...", Text: "the tests pass"}}},
 			Settings: event.Settings{Model: "script:" + filepath.Join(dir, "script.yaml"), Plan: event.PlanAuto,
-				Approve: event.ApproveAsk, Sandbox: "none"}})
+				Approve: event.ApproveAsk, Sandbox: a.Getenv("BELAY_SANDBOX")}}
+		started, err := s.Start(a.ctx, request)
+		if errors.Is(err, service.ErrNoSandbox) {
+			// The demo runs nothing but its own tests; a goal of the user's would
+			// be refused here.
+			fmt.Fprintf(a.Stderr, "belay: %s\nbelay: the demo goes on without a sandbox\n", Safe(err.Error()))
+			request.Settings.Sandbox = "none"
+			started, err = s.Start(a.ctx, request)
+		}
 		if err != nil {
 			return err
 		}

@@ -14,7 +14,7 @@ func (a *app) doctorCommand() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			fs := a.Doctor(a.ctx, a.opts)
 			for _, f := range fs {
-				if !f.OK {
+				if !f.OK && !f.Optional {
 					a.code = ExitInternal
 				}
 			}
@@ -23,6 +23,9 @@ func (a *app) doctorCommand() *cobra.Command {
 					mark := a.paint(green, "ok")
 					if !f.OK {
 						mark = a.paint(red, "no")
+						if f.Optional {
+							mark = a.paint(dim, "--")
+						}
 					}
 					fmt.Fprintf(w, "%s  %-12s %s\n", mark, f.Name, Safe(f.Detail))
 					if f.Remedy != "" {

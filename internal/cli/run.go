@@ -20,6 +20,7 @@ type runFlags struct {
 	repo, file, model string
 	tests             []string
 	plan, approve     string
+	sandbox           string
 	unverified        bool
 	detach            bool
 	limits            limitFlags
@@ -82,6 +83,8 @@ func (a *app) runCommand() *cobra.Command {
 	c.Flags().StringArrayVar(&f.tests, "test", nil, "a test command that must pass (repeatable)")
 	c.Flags().StringVar(&f.plan, "plan", "auto", "auto, always or never: when a plan has to be approved before anything is changed")
 	c.Flags().StringVar(&f.approve, "approve", "ask", "ask, auto (grant what policy asks, for this goal, on record) or never (deny it)")
+	c.Flags().StringVar(&f.sandbox, "sandbox", "", "what confines commands: auto (the strongest that holds here), bwrap, landlock,\n"+
+		"or none, on record (default: $BELAY_SANDBOX, else auto)")
 	c.Flags().BoolVar(&f.unverified, "accept-unverified", false, "accept a claim that nothing can check; it is recorded as such")
 	c.Flags().BoolVar(&f.detach, "detach", false, "work in the background; print the goal and return")
 	f.limits.register(c)
@@ -145,13 +148,16 @@ func (a *app) request(f runFlags, args []string) (service.StartRequest, error) {
 	if f.model == "" {
 		return req, usagef("name a model: --model openai:NAME, anthropic:NAME or script:FILE, or set BELAY_MODEL (belay demo needs none)")
 	}
+	if f.sandbox == "" {
+		f.sandbox = a.Getenv("BELAY_SANDBOX")
+	}
 	var err error
 	if req.Spec.Limits, err = f.limits.over(req.Spec.Limits); err != nil {
 		return req, err
 	}
 	req.Repo = f.repo
 	req.Settings = event.Settings{Model: f.model, Plan: event.PlanMode(f.plan), Approve: event.ApproveMode(f.approve),
-		AcceptUnverified: f.unverified, Sandbox: "none"}
+		AcceptUnverified: f.unverified, Sandbox: f.sandbox}
 	switch req.Settings.Plan {
 	case event.PlanAuto, event.PlanAlways, event.PlanNever:
 	default:

@@ -12,6 +12,7 @@ import (
 	"belay/internal/fault"
 	"belay/internal/ledger"
 	"belay/internal/runtime"
+	"belay/internal/sandbox"
 	"belay/internal/workspace"
 )
 
@@ -147,9 +148,9 @@ func (s *Service) drive(ctx context.Context, goal string, o *AttendOptions) erro
 }
 
 func (s *Service) ports(ctx context.Context, st core.State) (*effect.Goal, error) {
-	box, err := s.OpenSandbox()
+	box, err := s.OpenSandbox(ctx, st.Settings.Sandbox)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("goal %s: %w", st.Goal, sandboxFault(st.Settings.Sandbox, err))
 	}
 	m, err := s.OpenModel(ctx, st.Settings.Model)
 	if err != nil {
@@ -165,6 +166,15 @@ func (s *Service) ports(ctx context.Context, st core.State) (*effect.Goal, error
 	}
 	return &effect.Goal{ID: st.Goal, Ledger: s.Ledger, Workspace: ws, Sandbox: box, Model: m, NewTools: s.NewTools,
 		BaseEnv: s.BaseEnv, Protected: s.Protected}, nil
+}
+
+// sandboxFault says that the goal's sandbox cannot be had here. Another one in
+// its place would be a promise broken silently.
+func sandboxFault(name string, err error) error {
+	if !errors.Is(err, sandbox.ErrUnavailable) {
+		return fmt.Errorf("open the sandbox %s: %w", name, err)
+	}
+	return fault.New(fault.SandboxMissing, fault.Environment, err.Error(), "see belay doctor; the goal goes on where the sandbox holds")
 }
 
 // modelFault says that a model cannot be opened here: nothing mends itself.

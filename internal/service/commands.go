@@ -50,6 +50,12 @@ func (s *Service) Start(ctx context.Context, r StartRequest) (Started, error) {
 	if r.Spec.Limits.CostMicros > 0 && m.Info().Price == nil {
 		return Started{}, fmt.Errorf("%w: the price of %s is not known, so a cost limit cannot be kept; limit tokens instead", ErrUsage, r.Settings.Model)
 	}
+	if s.PickSandbox != nil {
+		// The goal keeps what is found now: a later worker never falls back.
+		if r.Settings.Sandbox, err = s.PickSandbox(ctx, r.Settings.Sandbox); err != nil {
+			return Started{}, fmt.Errorf("%w: %w", ErrUsage, err)
+		}
+	}
 	out := Started{}
 	if s.Rules != nil {
 		rules, warnings, err := s.Rules(repo)

@@ -36,9 +36,9 @@ func (s *Service) Look(ctx context.Context, goal, op string) (Sight, error) {
 	if held {
 		return Sight{}, fmt.Errorf("%w: pause it (belay pause %s), then look again", ErrBusy, goal)
 	}
-	box, err := s.OpenSandbox()
+	box, err := s.OpenSandbox(ctx, st.Settings.Sandbox)
 	if err != nil {
-		return Sight{}, err
+		return Sight{}, fmt.Errorf("goal %s: %w", goal, sandboxFault(st.Settings.Sandbox, err))
 	}
 	ws, err := s.OpenWorkspace(ctx, st.Repo, st.Goal)
 	if err != nil {

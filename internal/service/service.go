@@ -36,8 +36,12 @@ type Config struct {
 	Ledger ledger.Ledger
 	// OpenWorkspace opens and locks a directory for a goal.
 	OpenWorkspace func(ctx context.Context, root, goal string) (workspace.Workspace, error)
-	// OpenSandbox returns the backend that commands run in.
-	OpenSandbox func() (sandbox.Sandbox, error)
+	// PickSandbox resolves a setting ("auto", "" for the same, or a backend) to
+	// the backend that a new goal keeps. Where none holds, it refuses with
+	// ErrNoSandbox.
+	PickSandbox func(ctx context.Context, setting string) (string, error)
+	// OpenSandbox returns the backend that a goal's commands run in.
+	OpenSandbox func(ctx context.Context, name string) (sandbox.Sandbox, error)
 	// OpenModel resolves "provider:name".
 	OpenModel func(ctx context.Context, spec string) (model.Model, error)
 	// NewTools makes the tools of a goal.
@@ -76,6 +80,8 @@ var (
 	ErrAmbiguous = errors.New("the prefix fits more than one goal")
 	// ErrUsage: the request itself is wrong.
 	ErrUsage = errors.New("usage")
+	// ErrNoSandbox: no backend that was asked for holds on this machine.
+	ErrNoSandbox = sandbox.ErrUnavailable
 	// ErrBusy: a live worker holds the goal.
 	ErrBusy = errors.New("a running worker holds the goal")
 )

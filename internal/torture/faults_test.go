@@ -87,7 +87,7 @@ func newInside(t *testing.T, clock func() time.Time) *inside {
 		OpenWorkspace: func(ctx context.Context, root, goal string) (workspace.Workspace, error) {
 			return local.Open(ctx, root, local.Options{State: in.path("state/workspaces"), Lock: true, Goal: goal})
 		},
-		OpenSandbox: func() (sandbox.Sandbox, error) { return box, nil },
+		OpenSandbox: func(context.Context, string) (sandbox.Sandbox, error) { return box, nil },
 		OpenModel:   func(context.Context, string) (model.Model, error) { return script.New(sc, "script"), nil },
 		NewTools: func(c effect.ToolConfig) effect.Tools {
 			return watched{builtin.New(builtin.Config{Roots: c.Roots, TestCommand: c.Test, Git: c.Git, Scratch: in.path("state/push")}), in}

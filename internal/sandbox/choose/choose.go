@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,6 +81,9 @@ func (c Chooser) Open(ctx context.Context, setting string) (Opened, error) {
 }
 
 func (c Chooser) find(ctx context.Context, setting string) (Backend, error) {
+	if setting == "" {
+		setting = Auto
+	}
 	var known, why []string
 	for _, b := range c.Backends {
 		known = append(known, b.Name)
@@ -261,6 +265,12 @@ func Probe(ctx context.Context, box sandbox.Sandbox, dir string) error {
 	}
 	c := sandbox.Command{Key: "probe.holds.1", Dir: work, Workspace: work, Network: sandbox.NetworkNone, Protected: []string{secret}, Shell: probeScript,
 		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "OUT=" + dir, "SECRET=" + secret}}
+	server, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		return fmt.Errorf("listen for a command that should not come: %w", err)
+	}
+	defer server.Close()
+	c.Env = append(c.Env, fmt.Sprintf("PORT=%d", server.Addr().(*net.TCPAddr).Port))
 	out, err := run(ctx, box, c, 0)
 	if err != nil {
 		return err
@@ -282,14 +292,14 @@ func Probe(ctx context.Context, box sandbox.Sandbox, dir string) error {
 	return planProbe(ctx, box, work, c)
 }
 
-// probeScript tries one thing a line. Whether there is a network is asked of
-// the kernel and not of a server: an address of one's own beside loopback, or
-// a socket that can be given a route.
+// probeScript tries one thing a line. The last is bash's own; where there is no
+// bash, the line fails for that reason, and the escape suite is all that shows
+// it.
 const probeScript = `echo x > inside
 echo x > "$OUT/outside"
 cat "$SECRET/file"
 echo x > "$TMPDIR/probe" && echo TMP
-(exec 3<>/dev/udp/192.0.2.1/9) && echo NETWORK
+(exec 3<>/dev/tcp/127.0.0.1/$PORT) && echo NETWORK
 exit 0`
 
 func planProbe(ctx context.Context, box sandbox.Sandbox, work string, c sandbox.Command) error {

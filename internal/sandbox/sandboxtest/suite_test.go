@@ -17,13 +17,14 @@ import (
 
 func TestMain(m *testing.M) {
 	Main()
+	Worker(append(backends, unconfined)...)
 	os.Exit(m.Run())
 }
 
 var unconfined = Backend{ID: "none", Open: func(state string) (Opened, error) { return none.New(state) }}
 
 var backends = []Backend{
-	{ID: "bwrap", Open: func(state string) (Opened, error) { return bwrap.New(state) }},
+	{ID: "bwrap", Enclosed: true, Open: func(state string) (Opened, error) { return bwrap.New(state) }},
 	{ID: "landlock", Open: func(state string) (Opened, error) { return landlock.New(state, landlock.Options{Namespaces: true}) }},
 	{ID: "landlock alone", Open: func(state string) (Opened, error) { return landlock.New(state, landlock.Options{}) }},
 }
@@ -59,5 +60,17 @@ func TestEscapesAsAnOrdinaryUser(t *testing.T) {
 	fmt.Println(string(out))
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestEveryBackendLeavesCommandsWhatTheyMayDo(t *testing.T) {
+	for _, b := range append([]Backend{unconfined}, backends...) {
+		t.Run(b.ID, func(t *testing.T) {
+			Conform(t, b, func() *exec.Cmd {
+				c := exec.Command("/proc/self/exe")
+				c.Env = []string{WorkerEnv(b)}
+				return c
+			})
+		})
 	}
 }

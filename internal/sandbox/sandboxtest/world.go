@@ -28,6 +28,9 @@ type Backend struct {
 	// ID tells two grades of one backend apart.
 	ID   string
 	Open func(state string) (Opened, error)
+	// Enclosed says that a command's processes are in a namespace of their own,
+	// so that the end of its first one is the end of all, whatever they did.
+	Enclosed bool
 }
 
 // EnvBase names the folder under which the worlds of a test are built; it must
