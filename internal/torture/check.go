@@ -211,10 +211,12 @@ func (w *world) checkProcesses() {
 	}
 }
 
-func inGit(rel string) bool { return rel == ".git" }
+// notCompared leaves out what is no part of the final tree: git's own files, and the
+// folder that is ignored.
+func notCompared(rel string) bool { return rel == ".git" || rel == "out" }
 
 func (w *world) checkTree(want map[string]string) error {
-	got, err := tree(w.path("repo"), inGit)
+	got, err := tree(w.path("repo"), notCompared)
 	if err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ func fillUp(t *testing.T, program string, kib int) {
 // it did.
 func (p *player) untilFull(t *testing.T) bool {
 	args := []string{"run", "turn one into two", "--model", "script:" + p.path("model.yaml"), "--test", "sh check.sh",
-		"--plan", "always", "--approve", "ask", "--json"}
+		"--plan", "always", "--approve", "ask", "--sandbox", "none", "--json"}
 	for range 20 {
 		o, err := p.belay(false, nil, args...)
 		if err != nil {

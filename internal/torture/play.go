@@ -19,6 +19,8 @@ import (
 type plan struct {
 	// points are failpoints with their actions.
 	points []string
+	// sandbox is what confines the commands.
+	sandbox string
 	// kills is how many processes are killed at random instants.
 	kills int
 }
@@ -53,7 +55,7 @@ func (p *player) play() error {
 		}
 		if p.goal == "" {
 			if _, err := p.tortured("run", "turn one into two", "--model", "script:"+p.path("model.yaml"), "--test", "sh check.sh",
-				"--plan", "always", "--approve", "ask", "--json"); err != nil {
+				"--plan", "always", "--approve", "ask", "--sandbox", p.plan.sandbox, "--json"); err != nil {
 				return err
 			}
 			continue

@@ -28,11 +28,15 @@ type deed struct {
 	seen func(w *world) int
 }
 
-// line counts the lines of a file of the world that hold the word.
-func line(file, word string) func(*world) int {
+// line counts the lines of files of the world that hold the word.
+func line(word string, files ...string) func(*world) int {
 	return func(w *world) int {
-		b, _ := os.ReadFile(filepath.Join(w.dir, file)) // a file that is not there holds none
 		n := 0
+		var b []byte
+		for _, f := range files {
+			part, _ := os.ReadFile(filepath.Join(w.dir, f)) // a file that is not there holds none
+			b = append(b, part...)
+		}
 		for l := range strings.Lines(string(b)) {
 			if strings.TrimSpace(l) == word {
 				n++
@@ -42,12 +46,15 @@ func line(file, word string) func(*world) int {
 	}
 }
 
+// outside are the files in which didOutside writes.
+var outside = []string{"effects.log", "repo/out/effects.log"}
+
 var effects = []deed{
-	{"line outside", "sh effect.sh outside", line("effects.log", "outside")},
-	{"line inside", "sh effect.sh inside", line("repo/log.txt", "inside")},
-	{"long command", "sh effect.sh long", line("effects.log", "long")},
-	{"approved command", "sh deploy.sh", line("effects.log", "deploy")},
-	{"last line", "sh effect.sh last", line("effects.log", "last")},
+	{"line outside", "sh effect.sh outside", line("outside", outside...)},
+	{"line inside", "sh effect.sh inside", line("inside", "repo/log.txt")},
+	{"long command", "sh effect.sh long", line("long", outside...)},
+	{"approved command", "sh deploy.sh", line("deploy", outside...)},
+	{"last line", "sh effect.sh last", line("last", outside...)},
 	{"push", "", pushes},
 }
 
@@ -73,14 +80,20 @@ var repository = map[string]string{
 	"b.txt":     "beta one\n",
 	"src/c.txt": "gamma one\n",
 	"notes.md":  strings.Repeat("a line that nobody changes\n", 40),
-	// Each effect is one write, so that it has happened or has not.
-	"effect.sh": `case $1 in
+	// Each effect is one write, so that it has happened or has not. The long
+	// command has a child that nobody but its shim, or who finds the shim dead,
+	// ends when it cannot do so itself.
+	"effect.sh": "did() {\n" + didOutside + "}\n" + `case $1 in
 inside) echo inside >>log.txt ;;
-long) echo long >>../effects.log; i=0; while [ $i -lt 8 ]; do head -c 60000 /dev/urandom | base64; sleep 0.05; i=$((i+1)); done; echo to stderr >&2 ;;
-*) echo "$1" >>../effects.log; echo "did $1" ;;
+long) did long; sleep 30 & left=$!; i=0
+	while [ $i -lt 8 ]; do head -c 60000 /dev/urandom | base64; sleep 0.05; i=$((i+1)); done
+	kill $left; wait; echo to stderr >&2 ;;
+*) did "$1"; echo "did $1" ;;
 esac
 `,
-	"deploy.sh": "echo deploy >>../effects.log\n",
+	"deploy.sh":  "set -- deploy\n" + didOutside,
+	".gitignore": "out/\n",
+	"out/.keep":  "",
 	"check.sh": `for f in a.txt b.txt src/c.txt new/deep/d.txt; do
 	grep -q two $f || { echo "FAILED check.py::test_two - $f"; echo "1 failed in 0.01s"; exit 1; }
 done
@@ -92,6 +105,11 @@ echo "4 passed in 0.01s"
 // output of the long command, which no compression makes small, is enough for
 // an artifact in a file of its own.
 const manyFiles = 80
+
+// didOutside notes an effect outside the workspace, or, where the command is
+// confined, in a folder that is no part of the revision.
+const didOutside = `	{ [ -e ../model.yaml ] && { echo "$1" >>../effects.log; } 2>/dev/null; } || echo "$1" >>out/effects.log
+`
 
 // policyRules allow what a person would have to be asked for too often.
 const policyRules = `rules:
