@@ -5,14 +5,19 @@ package main
 import (
 	"fmt"
 	"os"
+	"sync"
 
 	"golang.org/x/term"
 
 	"belay/internal/cli"
+	"belay/internal/redact"
 )
 
 // version is set at release by -ldflags "-X main.version=…".
 var version = "dev"
+
+// secrets knows the secrets in this process's environment.
+var secrets = sync.OnceValue(func() *redact.Redactor { return redact.New(redact.FromEnviron(os.Environ())...) })
 
 func main() {
 	// A shim never comes this far: package shim takes the process over in its
@@ -23,13 +28,13 @@ func main() {
 func run() (code int) {
 	defer func() {
 		if r := recover(); r != nil {
-			fmt.Fprintf(os.Stderr, "belay: internal error: %v\nNothing recorded is lost; belay resume goes on. Please report this with: belay version\n", r)
+			fmt.Fprintf(os.Stderr, "belay: internal error: %s\nNothing recorded is lost; belay resume goes on. Please report this with: belay version\n", secrets().Text(fmt.Sprint(r)))
 			code = cli.ExitInternal
 		}
 	}()
 	return cli.Main(cli.Env{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Terminal: term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())),
-		Getenv:   os.Getenv, Open: open, Doctor: doctor, Background: background, Version: version,
+		Getenv:   os.Getenv, Open: open, Doctor: doctor, Background: background, Version: version, Redact: secrets().Text,
 	}, os.Args[1:])
 }

@@ -70,6 +70,14 @@ func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() erro
 	if err != nil {
 		return nil, nil, err
 	}
+	here, err := placeOf(state)
+	if err != nil {
+		return nil, nil, errors.Join(err, l.Close())
+	}
+	db, err := database(o)
+	if err != nil {
+		return nil, nil, errors.Join(err, l.Close())
+	}
 	boxes := &boxes{chooser: chooser(state)}
 	s := service.New(service.Config{
 		Ledger: l,
@@ -83,11 +91,14 @@ func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() erro
 		NewTools: func(c effect.ToolConfig) effect.Tools {
 			return builtin.New(builtin.Config{Roots: c.Roots, TestCommand: c.Test, Git: c.Git, Scratch: filepath.Join(state, "push")})
 		},
+		Secrets:   secrets(),
 		BaseEnv:   environ.Environment(os.Environ()),
 		Protected: []string{state, configDir()},
 		Rules:     func(repo string) ([]rule, []string, error) { return loadRules(configDir(), repo) },
 		Worker:    newWorker,
 		Dead:      deadWorker,
+		Place:     here,
+		Travel:    db != "",
 		Lease:     failpoint.Tune[time.Duration](0, 900*time.Millisecond),
 	})
 	done := func() error {

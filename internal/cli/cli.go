@@ -54,6 +54,9 @@ type Env struct {
 	// Background starts a worker for a goal that outlives this process.
 	Background func(o OpenOptions, goal string) error
 	Version    string
+	// Redact takes secrets out of a text that did not come through the service,
+	// an error for instance; nil leaves it as it is.
+	Redact func(string) string
 }
 
 // OpenOptions are the global flags.
@@ -136,7 +139,11 @@ func (a *app) report(err error) int {
 		fmt.Fprintln(a.Stderr, "belay: stopped; belay resume goes on from here")
 		return 130
 	}
-	fmt.Fprintln(a.Stderr, "belay: "+Safe(err.Error()))
+	text := err.Error()
+	if a.Redact != nil {
+		text = a.Redact(text)
+	}
+	fmt.Fprintln(a.Stderr, "belay: "+Safe(text))
 	var u usageError
 	switch {
 	case errors.As(err, &u), errors.Is(err, service.ErrUsage), errors.Is(err, service.ErrNotFound), errors.Is(err, service.ErrAmbiguous),

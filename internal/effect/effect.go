@@ -19,6 +19,7 @@ import (
 	"belay/internal/fault"
 	"belay/internal/ledger"
 	"belay/internal/model"
+	"belay/internal/redact"
 	"belay/internal/sandbox"
 	"belay/internal/tool"
 	"belay/internal/workspace"
@@ -55,6 +56,12 @@ type Goal struct {
 	BaseEnv []string
 	// Protected are absolute paths that commands may not write.
 	Protected []string
+	// Place is the state directory, and with it the machine, that all of this
+	// belongs to: "" when places are not told apart.
+	Place string
+	// Secrets takes out of everything what must not be recorded, shown or sent;
+	// nil knows the shapes of keys alone.
+	Secrets *redact.Redactor
 	// Live receives what is worth showing and is not an event.
 	Live Live
 
@@ -98,6 +105,11 @@ type Conversation struct {
 // Do executes an effect and returns the input that it leads to, or nil when
 // there is nothing to report.
 func (g *Goal) Do(ctx context.Context, s core.State, e core.Effect) (core.Body, error) {
+	b, err := g.do(ctx, s, e)
+	return g.clean(b), err
+}
+
+func (g *Goal) do(ctx context.Context, s core.State, e core.Effect) (core.Body, error) {
 	switch e := e.(type) {
 	case core.Attach:
 		return g.attach(ctx)
@@ -111,6 +123,10 @@ func (g *Goal) Do(ctx context.Context, s core.State, e core.Effect) (core.Body, 
 		return g.probe(ctx, s, e)
 	case core.Stop:
 		return nil, g.stop(ctx, e)
+	case core.Pack:
+		return g.pack(ctx, e)
+	case core.Move:
+		return g.move(ctx, e)
 	case core.Wake:
 		return g.wake(ctx, e)
 	}
@@ -128,24 +144,14 @@ func asFault(err error, kind fault.Kind, blame fault.Blame) *fault.Fault {
 
 // env is what a tool works with.
 func (g *Goal) env(s core.State, op string) tool.Env {
-	e := tool.Env{Workspace: g.Workspace, Sandbox: g.Sandbox, Artifacts: g.Ledger, BaseEnv: g.BaseEnv,
+	e := tool.Env{Workspace: g.Workspace, Sandbox: g.Sandbox, Artifacts: artifacts{g.Ledger, g.Secrets}, Secrets: g.Secrets, BaseEnv: g.BaseEnv,
 		Protected: g.Protected, ReadOnly: s.Mode == event.ModePlan,
 		Look: func(ctx context.Context, op string) (tool.Finding, error) { return g.Look(ctx, s, op) }}
 	if cmds := s.TestCommands(); len(cmds) > 0 {
 		e.TestCommand = cmds[0]
 	}
 	if g.Live != nil {
-		e.Progress = progress{live: g.Live, op: op}
+		e.Progress = g.Secrets.Writer(progress{live: g.Live, op: op})
 	}
 	return e
-}
-
-type progress struct {
-	live Live
-	op   string
-}
-
-func (p progress) Write(b []byte) (int, error) {
-	p.live.Output(p.op, b)
-	return len(b), nil
 }

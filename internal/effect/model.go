@@ -79,7 +79,9 @@ func (c *Composer) Ask(ctx context.Context, s core.State, e core.Ask) (core.Body
 	req.ID, req.MaxOutput, req.Attempt = c.goal.ID+"."+e.Request, e.MaxOutput, e.Attempt
 	onDelta := func(model.Delta) {}
 	if live := c.goal.Live; live != nil {
-		onDelta = func(d model.Delta) { live.Delta(e.Request, d) }
+		shown := newDeltas(live, e.Request, c.goal.Secrets)
+		defer shown.close()
+		onDelta = shown.show
 	}
 	began := time.Now()
 	failpoint.Hit(failpoint.AskBefore)
@@ -93,9 +95,10 @@ func (c *Composer) Ask(ctx context.Context, s core.State, e core.Ask) (core.Body
 	if !resp.UsageKnown {
 		usage = event.Usage{Input: c.tokens, Output: min(outputEstimate(resp.Parts), e.MaxOutput)}
 	}
-	r := event.ModelResponded{Request: e.Request, Model: resp.Model, Parts: resp.Parts, StopReason: resp.StopReason,
+	parts, held := cleanParts(c.goal.Secrets, resp.Parts)
+	r := event.ModelResponded{Request: e.Request, Model: resp.Model, Parts: parts, StopReason: resp.StopReason,
 		Usage: usage, CostMicros: c.cost(usage), DurationMS: took}
-	return core.Replied{Request: e.Request, Response: r, Proposals: c.proposals(s, resp.Parts)}, nil
+	return core.Replied{Request: e.Request, Response: r, Proposals: c.proposals(s, parts, held)}, nil
 }
 
 func (c *Composer) cost(u event.Usage) int64 {
@@ -119,17 +122,18 @@ func (c *Composer) replyFailed(ctx context.Context, e core.Ask, resp model.Respo
 	if ctx.Err() != nil {
 		f = fault.New(fault.Superseded, fault.Runtime, "the request was given up: "+context.Cause(ctx).Error(), "")
 	}
-	b := core.ReplyFailed{Request: e.Request, Fault: *f}
+	b := core.ReplyFailed{Request: e.Request, Fault: *cleanedFault(c.goal.Secrets, f)}
 	if resp.UsageKnown {
 		b.Used = &event.Amount{Tokens: resp.Usage.Total(), CostMicros: c.cost(resp.Usage)}
 	}
 	return b, nil
 }
 
-// proposals describes each call of a response by its arguments alone.
-func (c *Composer) proposals(s core.State, parts []event.Part) []core.Proposal {
+// proposals describes each call of a response by its arguments alone. held are
+// the calls with a secret in their arguments, by place.
+func (c *Composer) proposals(s core.State, parts []event.Part, held map[int]string) []core.Proposal {
 	var ps []core.Proposal
-	for _, p := range parts {
+	for i, p := range parts {
 		if p.Kind != event.PartCall {
 			continue
 		}
@@ -141,6 +145,11 @@ func (c *Composer) proposals(s core.State, parts []event.Part) []core.Proposal {
 			continue
 		}
 		pr.Effect = t.Spec().Effect
+		if kind, secret := held[i]; secret {
+			pr.Fault = secretFault(kind)
+			ps = append(ps, pr)
+			continue
+		}
 		args, access, err := t.Describe(pr.Args)
 		if err != nil {
 			pr.Fault = asFault(err, fault.InvalidArguments, fault.Model)

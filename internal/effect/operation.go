@@ -70,7 +70,9 @@ func (g *Goal) run(ctx context.Context, s core.State, e core.Run) (core.Body, er
 		return g.failed(e.Op, e.Attempt, fault.New(fault.Internal, fault.Runtime, e.Op.Tool+" cannot be run", "")), nil
 	}
 	failpoint.Hit(failpoint.RunBefore)
-	outcome, result, err := r.Run(ctx, g.env(s, e.Op.ID), g.call(s, e.Op, e.Attempt))
+	env := g.env(s, e.Op.ID)
+	outcome, result, err := r.Run(ctx, env, g.call(s, e.Op, e.Attempt))
+	shown(env)
 	failpoint.Hit(failpoint.RunAfter)
 	switch {
 	case err == nil:
@@ -104,13 +106,18 @@ func (g *Goal) probe(ctx context.Context, s core.State, e core.Probe) (core.Body
 	if e.Op.Effect == event.Supervised {
 		recovered = "reattached"
 	}
+	if why := g.elsewhere(s, e.Op.Place, e.Op.Effect); why != "" {
+		return g.unknown(e.Op, e.Attempt, "probe", event.Result{}, why), nil
+	}
 	t, err := g.Tools(s).Lookup(e.Op.Tool)
 	p, ok := t.(tool.Prober)
 	if err != nil || !ok {
 		return g.unknown(e.Op, e.Attempt, recovered, event.Result{}, "no tool "+e.Op.Tool+" of this version can look at it"), nil
 	}
 	failpoint.Hit(failpoint.ProbeBefore)
-	f, err := p.Probe(ctx, g.env(s, e.Op.ID), g.call(s, e.Op, e.Attempt))
+	env := g.env(s, e.Op.ID)
+	f, err := p.Probe(ctx, env, g.call(s, e.Op, e.Attempt))
+	shown(env)
 	failpoint.Hit(failpoint.ProbeAfter)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -132,6 +139,9 @@ func (g *Goal) Look(ctx context.Context, s core.State, op string) (tool.Finding,
 	o, ok := s.Doubt(op)
 	if !ok {
 		return tool.Finding{}, fault.New(fault.NotFound, fault.Model, op+" is not in doubt", "only an operation with an unknown outcome can be checked")
+	}
+	if why := g.elsewhere(s, o.Place, o.Effect); why != "" {
+		return tool.Finding{What: tool.FoundUnknown, Detail: why}, nil
 	}
 	t, err := g.Tools(s).Lookup(o.Tool)
 	p, can := t.(tool.Prober)

@@ -67,6 +67,11 @@ func (g *Goal) look(ctx context.Context, s core.State, from, baseline string) (c
 	if tree == from {
 		return o, nil
 	}
+	if told, err := g.compare(ctx, s, from, baseline); err != nil || !told {
+		o.More, o.DiffMore = 1, 1
+		o.Diff.Head = "(what the goal found is not kept on this machine, so there is no diff)\n"
+		return o, err
+	}
 	changes, err := g.Workspace.Changes(ctx, from, tree)
 	if err != nil {
 		return o, err
@@ -90,6 +95,25 @@ func (g *Goal) look(ctx context.Context, s core.State, from, baseline string) (c
 	return o, err
 }
 
+// compare reports whether the earlier trees are here to be compared with. They
+// may not be where a person took another directory for the goal's, whose
+// workspace did not travel: then what changed is not known, only that it did,
+// and no scope can be judged.
+func (g *Goal) compare(ctx context.Context, s core.State, trees ...string) (bool, error) {
+	if s.Workspace == nil || !core.Elsewhere(s.Workspace.Place, g.Place) {
+		return true, nil
+	}
+	for _, t := range trees {
+		if err := g.takeIn(ctx, s.Packs.All(), t); err != nil {
+			return false, err
+		}
+		if held, err := g.Workspace.Holds(ctx, t); err != nil || !held {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
 func capChanges(cs []event.Change) ([]event.Change, int) {
 	if len(cs) <= maxChanges {
 		return cs, 0
@@ -97,9 +121,9 @@ func capChanges(cs []event.Change) ([]event.Change, int) {
 	return cs[:maxChanges], len(cs) - maxChanges
 }
 
-// text keeps long text whole as an artifact and its head in the event.
+// text takes the secrets out of a text and keeps a long one whole as an artifact and its head in the event.
 func (g *Goal) text(ctx context.Context, s string, limit int) (event.Text, error) {
-	s = strings.ToValidUTF8(s, "\uFFFD")
+	s = g.Secrets.Text(strings.ToValidUTF8(s, "\uFFFD"))
 	if len(s) <= limit {
 		return event.Text{Head: s}, nil
 	}

@@ -55,6 +55,8 @@ const (
 	SpawnFailed      Kind = "spawn_failed"
 	SandboxMissing   Kind = "sandbox_unavailable"
 	PlanGate         Kind = "plan_gate" // read-only until the plan is approved
+	SecretArgument   Kind = "secret_in_arguments" // what may not be recorded cannot run
+	PlanGate         Kind = "plan_gate"           // read-only until the plan is approved
 	PolicyDenied     Kind = "policy_denied"
 	UserDenied       Kind = "user_denied"
 	Forbidden        Kind = "action_forbidden" // the same error too often

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"belay/internal/core"
@@ -30,8 +31,12 @@ type Config struct {
 	// Lease is how long the ticket holds without renewal.
 	Lease time.Duration
 	// Ticket is the right to advance the goal, if it was claimed already; else
-	// Drive claims it. Drive gives it back.
+	// Drive claims it. Drive gives it back. Asked is what Uptime said before the
+	// claim was sent.
 	Ticket *ledger.Ticket
+	Asked  time.Duration
+	// Uptime replaces the machine's clock by which the lease is trusted.
+	Uptime func() time.Duration
 	// Evict names a lease owner that is known to be dead.
 	Evict string
 	// Grace is how long short operations may take to end when the driver is
@@ -55,7 +60,13 @@ type driver struct {
 	results  chan result
 	cached   uint64
 	stopping bool
+	// stale says that another worker holds the goal: what this one has begun is
+	// still recorded, nothing more is begun.
+	stale bool
+	// trust is the uptime until which the lease is known to hold.
+	trust atomic.Int64
 	running  sync.WaitGroup
+	finished []string // attempts whose records the spool need not keep
 }
 
 // flight is one effect in flight. A done one has nothing more to report and
@@ -81,13 +92,15 @@ func Drive(ctx context.Context, c Config) error {
 	if c.Lease <= 0 {
 		c.Lease = DefaultLease
 	}
-	failpoint.Hit(failpoint.ClaimBefore)
-	t, err := c.Ledger.Claim(ctx, ledger.Claim{Goal: c.Goal.ID, Owner: c.Worker, Lease: c.Lease, Evict: c.Evict})
-	if err != nil {
-		return fmt.Errorf("claim goal %s: %w", c.Goal.ID, err)
+	if c.Uptime == nil {
+		c.Uptime = uptime
 	}
-	failpoint.Hit(failpoint.ClaimAfter)
+	t, asked, err := c.claim(ctx)
+	if err != nil {
+		return err
+	}
 	d := &driver{Config: c, ticket: t, fence: t.Fence, store: t.Fence, flight: map[string]*flight{}, results: make(chan result)}
+	d.trustSince(asked)
 	defer d.release()
 	if d.state, err = Load(ctx, c.Ledger, c.Goal.ID); err != nil {
 		return err
@@ -96,19 +109,25 @@ func Drive(ctx context.Context, c Config) error {
 	if err := d.showBacklog(ctx); err != nil {
 		return err
 	}
+	if err := d.leftovers(ctx); err != nil {
+		return err
+	}
 	d.composer = effect.NewComposer(c.Goal)
 	return d.run(ctx)
 }
 
-func (c Config) claim(ctx context.Context) (ledger.Ticket, error) {
+func (c Config) claim(ctx context.Context) (t ledger.Ticket, asked time.Duration, err error) {
 	if c.Ticket != nil {
-		return *c.Ticket, nil
+		return *c.Ticket, c.Asked, nil
 	}
-	t, err := c.Ledger.Claim(ctx, ledger.Claim{Goal: c.Goal.ID, Owner: c.Worker, Lease: c.Lease, Evict: c.Evict})
+	asked = c.Uptime()
+	failpoint.Hit(failpoint.ClaimBefore)
+	t, err = c.Ledger.Claim(ctx, ledger.Claim{Goal: c.Goal.ID, Owner: c.Worker, Lease: c.Lease, Evict: c.Evict})
+	failpoint.Hit(failpoint.ClaimAfter)
 	if err != nil {
-		return t, fmt.Errorf("claim goal %s: %w", c.Goal.ID, err)
+		return t, asked, fmt.Errorf("claim goal %s: %w", c.Goal.ID, err)
 	}
-	return t, nil
+	return t, asked, nil
 }
 
 // run is the loop: one input after the other, until nothing is in flight.
@@ -119,8 +138,7 @@ func (d *driver) run(ctx context.Context) error {
 	news := d.follow(work)
 	renew := time.NewTicker(d.Lease / 3)
 	defer renew.Stop()
-	trusted := time.Now()
-	if err := d.step(work, core.Claimed{Worker: d.Worker, Takeover: d.ticket.Takeover}); err != nil {
+	if err := d.step(work, core.Claimed{Worker: d.Worker, Takeover: d.ticket.Takeover, Place: d.Goal.Place}); err != nil {
 		return err
 	}
 	for d.busy() {
@@ -133,18 +151,19 @@ func (d *driver) run(ctx context.Context) error {
 		case n := <-news:
 			err = d.learn(work, n)
 		case <-renew.C:
-			asked := time.Now()
-			if err = d.renew(work); err == nil {
-				trusted = asked
-			} else if !errors.Is(err, ledger.ErrFenced) && time.Since(trusted) < d.Lease*2/3 {
-				err = nil // the store may answer again before the lease ends
-			}
+			err = d.renew(work)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return d.step(work, core.Released{Detail: "nothing left to do"})
+	if err := d.step(work, core.Released{Detail: "nothing left to do"}); err != nil {
+		return err
+	}
+	if d.stale {
+		return ErrSteppedDown
+	}
+	return nil
 }
 
 // showBacklog tells OnEvent what stood in the ledger before the driver came.
@@ -173,6 +192,14 @@ func (d *driver) landed(ctx context.Context, r result) error {
 	f := d.flight[r.key]
 	if f == nil {
 		return nil // it was cancelled meanwhile
+	}
+	if errors.Is(r.err, errUntrusted) {
+		// It has not begun. Whether it may is asked of the store.
+		delete(d.flight, r.key)
+		if err := d.renew(ctx); err != nil {
+			return err
+		}
+		return d.step(ctx, core.Poke{})
 	}
 	if r.err != nil {
 		return fmt.Errorf("effect %s of goal %s: %w", r.key, d.Goal.ID, r.err)
@@ -231,6 +258,7 @@ func (d *driver) step(ctx context.Context, b core.Body) error {
 		}
 		failpoint.Hit(failpoint.Either(r.Durable, failpoint.DurableAfter, failpoint.SoftAfter))
 		d.fold(es)
+		d.spent(ctx, es, r.Durable)
 		if holder {
 			d.fence = d.state.Fence
 		}
@@ -249,6 +277,7 @@ func (d *driver) reload(ctx context.Context) error {
 		return err
 	}
 	d.store = max(d.store, row.Fence)
+	d.stale = d.stale || row.LeaseOwner != d.Worker
 	return d.catchUp(ctx)
 }
 
@@ -285,7 +314,7 @@ func (d *driver) want(ctx context.Context, es []core.Effect) {
 			delete(d.flight, k)
 		}
 	}
-	if d.stopping {
+	if d.stopping || d.stale {
 		return
 	}
 	for _, e := range es {
@@ -303,6 +332,9 @@ func (d *driver) launch(ctx context.Context, e core.Effect) {
 	do, err := d.executor(ctx, e)
 	d.running.Go(func() {
 		var b core.Body
+		if err == nil && risky(e) && !d.trusted() {
+			err = errUntrusted
+		}
 		if err == nil {
 			failpoint.Hit(failpoint.LaunchEffect)
 			b, err = do(ctx)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"belay/internal/core"
 	"belay/internal/core/lifecycle"
@@ -156,6 +157,14 @@ func (s *Service) ports(ctx context.Context, st core.State) (*effect.Goal, error
 	if err != nil {
 		return nil, fmt.Errorf("goal %s: %w", st.Goal, modelFault(st.Settings.Model, err))
 	}
+	if core.Elsewhere(st.Place, s.Place) && (st.Status == lifecycle.Active || st.Status == lifecycle.Verifying) {
+		// The workspace moves here first of all, into an empty directory if there
+		// is none.
+		if err := os.MkdirAll(st.Repo, 0o755); err != nil {
+			return nil, fault.New(fault.Storage, fault.Environment, fmt.Sprintf("the directory %s for the goal's workspace cannot be made here: %v", st.Repo, err),
+				"make it, or let a worker at "+st.Place+" go on").Retry()
+		}
+	}
 	ws, err := s.OpenWorkspace(ctx, st.Repo, st.Goal)
 	if err != nil {
 		return nil, err
@@ -164,8 +173,17 @@ func (s *Service) ports(ctx context.Context, st core.State) (*effect.Goal, error
 		ws.Close()
 		return nil, err
 	}
-	return &effect.Goal{ID: st.Goal, Ledger: s.Ledger, Workspace: ws, Sandbox: box, Model: m, NewTools: s.NewTools,
-		BaseEnv: s.BaseEnv, Protected: s.Protected}, nil
+	return &effect.Goal{ID: st.Goal, Ledger: s.Ledger, Workspace: ws, Sandbox: box, Model: m, NewTools: s.NewTools, Place: s.Place,
+		BaseEnv: s.BaseEnv, Secrets: s.Secrets, Protected: s.Protected}, nil
+}
+
+// sandboxFault says that the goal's sandbox cannot be had here. Another one in
+// its place would be a promise broken silently.
+func sandboxFault(name string, err error) error {
+	if !errors.Is(err, sandbox.ErrUnavailable) {
+		return fmt.Errorf("open the sandbox %s: %w", name, err)
+	}
+	return fault.New(fault.SandboxMissing, fault.Environment, err.Error(), "see belay doctor; the goal goes on where the sandbox holds")
 }
 
 // sandboxFault says that the goal's sandbox cannot be had here. Another one in

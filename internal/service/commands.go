@@ -3,12 +3,14 @@ package service
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
 	"belay/internal/core"
+	"belay/internal/core/lifecycle"
 	"belay/internal/event"
 	"belay/internal/failpoint"
 	"belay/internal/ledger"
@@ -20,6 +22,8 @@ type StartRequest struct {
 	Spec     event.GoalSpec
 	Settings event.Settings
 	Repo     string
+	// Travel overrides the service's default for Settings.Travel.
+	Travel *bool
 }
 
 // Started is a new goal.
@@ -63,6 +67,13 @@ func (s *Service) Start(ctx context.Context, r StartRequest) (Started, error) {
 			return Started{}, fmt.Errorf("%w: %w", ErrUsage, err)
 		}
 		r.Settings.Rules, out.Warnings = rules, warnings
+	}
+	r.Settings.Travel = s.Travel
+	if r.Travel != nil {
+		r.Settings.Travel = *r.Travel
+	}
+	if r.Spec, err = cleanSpec(s.Secrets, r.Spec); err != nil {
+		return Started{}, err
 	}
 	now := time.Now()
 	if out.Goal, err = NewGoalID(now); err != nil {
@@ -116,9 +127,34 @@ func (s *Service) Pause(ctx context.Context, goal, detail string) error {
 	return err
 }
 
-// Resume makes a paused goal active.
+// Resume makes a paused goal active; one that is active already stays so.
 func (s *Service) Resume(ctx context.Context, goal string) error {
 	_, err := s.do(ctx, goal, core.Resume{})
+	if errors.Is(err, core.ErrState) {
+		if st, serr := s.state(ctx, goal); serr == nil && st.Status == lifecycle.Active {
+			return nil // somebody else has just resumed it
+		}
+	}
+	return err
+}
+
+// Adopt takes the directory here, as it is, for the workspace of a goal that
+// was worked on at another place.
+func (s *Service) Adopt(ctx context.Context, goal string) error {
+	st, err := s.state(ctx, goal)
+	if err != nil {
+		return err
+	}
+	if held, err := s.Held(ctx, goal); err != nil || held {
+		if err == nil {
+			err = fmt.Errorf("goal %s: %w; stop it first", goal, ErrBusy)
+		}
+		return err
+	}
+	if info, err := os.Stat(st.Repo); err != nil || !info.IsDir() {
+		return fmt.Errorf("%w: there is no directory %s here to go on from", ErrUsage, st.Repo)
+	}
+	_, err = s.do(ctx, goal, core.Adopt{Place: s.Place, Root: st.Repo})
 	return err
 }
 

@@ -25,6 +25,7 @@ import (
 	"belay/internal/ledger"
 	"belay/internal/model"
 	"belay/internal/moment"
+	"belay/internal/redact"
 	"belay/internal/runtime"
 	"belay/internal/sandbox"
 	"belay/internal/workspace"
@@ -51,12 +52,21 @@ type Config struct {
 	// Protected are absolute paths that commands may not write: belay's state
 	// and configuration.
 	Protected []string
+	// Secrets takes out of what people write what must not be recorded; nil
+	// knows the shapes of keys alone.
+	Secrets *redact.Redactor
 	// Rules are the user's policy rules, read anew for each new goal.
 	Rules func(repo string) (rules []event.Rule, warnings []string, err error)
 	// Worker makes a new worker name; Dead reports whether the process behind a
 	// worker name is known to be gone.
 	Worker func() string
 	Dead   func(worker string) bool
+	// Place names the state directory, and with it the machine, that this
+	// process belongs to; "" when places are not told apart.
+	Place string
+	// Travel is whether new goals keep their workspace in the ledger, for workers
+	// at other places, unless they say otherwise.
+	Travel bool
 	// Lease is the length of a ticket's lease; 0 means the default.
 	Lease time.Duration
 }
@@ -189,6 +199,10 @@ const retries = 200
 
 // do sends one input of a person to a goal.
 func (s *Service) do(ctx context.Context, goal string, b core.Body) (core.State, error) {
+	clean, err := cleanBody(s.Secrets, b)
+	if err != nil {
+		return core.State{}, err
+	}
 	for range retries {
 		st, err := s.state(ctx, goal)
 		if err != nil {
@@ -198,7 +212,7 @@ func (s *Service) do(ctx context.Context, goal string, b core.Body) (core.State,
 		if err != nil {
 			return st, err
 		}
-		in := core.Input{Now: moment.Of(time.Now()), By: event.ActorUser, StoreFence: row.Fence, Body: b}
+		in := core.Input{Now: moment.Of(time.Now()), By: event.ActorUser, StoreFence: row.Fence, Body: clean}
 		if _, err := rand.Read(in.Seed[:]); err != nil {
 			return st, err
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"belay/internal/event"
+	"belay/internal/redact"
 	"belay/internal/sandbox"
 	"belay/internal/workspace"
 )
@@ -123,6 +124,10 @@ type Env struct {
 	Sandbox   sandbox.Sandbox
 	// Artifacts stores long output; the ledger does.
 	Artifacts ArtifactStore
+	// Secrets takes out what must not be shown. The executor does so with every
+	// result as a whole; a tool does before it shortens a text, because half a
+	// secret is not recognised.
+	Secrets *redact.Redactor
 	// ReadOnly says that the plan gate is closed.
 	ReadOnly bool
 	// BaseEnv is the environment of commands, already reduced to the

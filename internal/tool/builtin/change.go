@@ -11,6 +11,7 @@ import (
 
 	"belay/internal/event"
 	"belay/internal/fault"
+	"belay/internal/redact"
 	"belay/internal/tool"
 	"belay/internal/workspace"
 	"belay/internal/workspace/edit"
@@ -340,11 +341,22 @@ func snippet(text string, ranges []lines, room int) string {
 	return b.String()
 }
 
-// shown decodes content for previews; what is no text is shown as its size.
-func shown(content []byte) string {
+// shown decodes content for previews, without its secrets; what is no text is
+// shown as its size.
+func shown(env tool.Env, content []byte) string {
 	text, _, err := edit.Decode(content)
 	if err != nil {
 		return fmt.Sprintf("(%d bytes that are not text)\n", len(content))
 	}
-	return text
+	return env.Secrets.Text(text)
+}
+
+// spares refuses content that would put belay's own marker where a secret
+// stands: the model saw the marker, and would destroy what it stands for.
+func spares(c change) error {
+	if redact.Marked(string(c.next)) <= redact.Marked(string(c.file.Bytes)) {
+		return nil
+	}
+	return fault.New(fault.SecretArgument, fault.Model, "the new content of "+c.path+" has "+redact.Marker("…")+" in it, which stands for a secret that belay did not show; written, it would destroy that secret",
+		"use file_patch on the text around the secret, with old_string and new_string that leave it out")
 }

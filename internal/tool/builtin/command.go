@@ -243,7 +243,7 @@ func (t command) Probe(ctx context.Context, env tool.Env, call tool.Call) (tool.
 	case errors.Is(err, sandbox.ErrGone):
 		detail := "the command was started, and its supervisor is gone without a result (killed, or the machine restarted): " + err.Error()
 		if p != nil {
-			if tail := outputSoFar(p); tail != "" {
+			if tail := outputSoFar(env, p); tail != "" {
 				detail += "\nits output so far:\n" + tail
 			}
 		}

@@ -43,7 +43,10 @@ func read(ctx context.Context, env tool.Env, p sandbox.Process, printed int64) (
 	}
 	defer out.Close()
 	tests, diag := testreport.NewParser(), &diagnostic{}
-	clean := textcap.NewCleaner(io.MultiWriter(d.window, tests, diag))
+	// Once cleaned, a secret has no escape sequence in it; once shortened, it
+	// might be cut. In between is its place.
+	safe := env.Secrets.Writer(io.MultiWriter(d.window, tests, diag))
+	clean := textcap.NewCleaner(safe)
 	tee := io.TeeReader(&until{ctx, out}, clean)
 	if env.Artifacts != nil {
 		d.ref, err = env.Artifacts.PutArtifact(ctx, tee, "text/plain")
@@ -52,6 +55,9 @@ func read(ctx context.Context, env tool.Env, p sandbox.Process, printed int64) (
 	}
 	if err == nil {
 		err = clean.Close()
+	}
+	if err == nil {
+		err = safe.Close()
 	}
 	if err != nil {
 		return d, fmt.Errorf("builtin: keeping the output of attempt %s: %w", p.Key(), err)
@@ -64,18 +70,19 @@ func read(ctx context.Context, env tool.Env, p sandbox.Process, printed int64) (
 }
 
 // outputSoFar is the end of what a command printed, for a detail in words.
-func outputSoFar(p sandbox.Process) string {
+func outputSoFar(env tool.Env, p sandbox.Process) string {
 	out, err := p.Output()
 	if err != nil {
 		return ""
 	}
 	defer out.Close()
 	w := textcap.NewWindow(0, soFar)
-	c := textcap.NewCleaner(w)
+	safe := env.Secrets.Writer(w)
+	c := textcap.NewCleaner(safe)
 	if _, err := io.Copy(c, out); err != nil {
 		return ""
 	}
-	if c.Close() != nil {
+	if c.Close() != nil || safe.Close() != nil {
 		return ""
 	}
 	return strings.TrimSpace(w.Text(nil))

@@ -9,6 +9,7 @@ import (
 
 	"belay/internal/event"
 	"belay/internal/fault"
+	"belay/internal/redact"
 	"belay/internal/tool"
 	"belay/internal/tool/args"
 	"belay/internal/workspace/edit"
@@ -164,18 +165,24 @@ func (t filePatch) change(ctx context.Context, env tool.Env, call tool.Call, p s
 			return c, missing(ctx, env.Workspace, p, fault.New(fault.NotFound, fault.Model, "there is no file "+p, "use write_file to create it"))
 		}
 	} else {
-		c.before = shown(c.file.Bytes)
+		c.before = shown(env, c.file.Bytes)
 	}
 	res, err := edit.Apply(c.file.Bytes, replace)
 	if err != nil {
+		for _, r := range replace {
+			if redact.Marked(r.Old) > redact.Marked(string(c.file.Bytes)) {
+				return c, fault.New(fault.NoMatch, fault.Model, p+": old_string has "+redact.Marker("…")+" in it, which stands for a secret that belay did not show",
+					"name the text before or after the secret only")
+			}
+		}
 		return c, inFile(p, err)
 	}
 	if string(res.Content) == string(c.file.Bytes) {
 		return c, args.Invalid(t.def.name, "edits", "together they leave "+p+" as it is; there is nothing to write")
 	}
 	c.next, c.replaced, c.notes = res.Content, res.Replaced, res.Notes
-	c.after = shown(c.next)
-	return c, nil
+	c.after = shown(env, c.next)
+	return c, spares(c)
 }
 
 // inFile names the file in a fault about its text.

@@ -77,7 +77,7 @@ func (t readFile) Run(ctx context.Context, env tool.Env, call tool.Call) (event.
 		return failed(ctx, binary(name, f.Bytes, err))
 	}
 	// A pager never fails to take bytes.
-	_, _ = io.WriteString(p, text)
+	_, _ = io.WriteString(p, env.Secrets.Text(text))
 	o, r, err := t.show(ctx, name, p, traits(enc))
 	if err == nil && r.Fault == nil {
 		r.Seen = []event.FileSeen{{Path: f.Path, Hash: f.Hash}}
@@ -148,11 +148,15 @@ func copyArtifact(ctx context.Context, env tool.Env, sum string, w io.Writer) er
 		return fault.New(fault.NotFound, fault.Model, "the artifact can not be opened: "+err.Error(), "copy the reference from the result that names it, all 64 digits")
 	}
 	defer r.Close()
-	c := textcap.NewCleaner(w)
+	safe := env.Secrets.Writer(w)
+	c := textcap.NewCleaner(safe)
 	if _, err := io.Copy(c, &until{ctx, r}); err != nil {
 		return err
 	}
-	return c.Close()
+	if err := c.Close(); err != nil {
+		return err
+	}
+	return safe.Close()
 }
 
 // until ends a long copy when the context ends.

@@ -204,6 +204,7 @@ func (s *search) file(ctx context.Context, env tool.Env, name string) found {
 	if s.whole && !s.re.Match(content) {
 		return found{path: name}
 	}
+	content = []byte(env.Secrets.Text(string(content)))
 	most := maxMatchesFile
 	if s.full.Load() {
 		most = 0

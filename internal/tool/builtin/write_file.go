@@ -75,8 +75,8 @@ func (t writeFile) changes(ctx context.Context, env tool.Env, call tool.Call) ([
 		if string(c.next) == string(c.file.Bytes) {
 			return nil, args.Invalid(t.def.name, "content", c.path+" has exactly this content already; there is nothing to write")
 		}
-		c.before = shown(c.file.Bytes)
+		c.before = shown(env, c.file.Bytes)
 	}
-	c.after = shown(c.next)
-	return []change{c}, nil
+	c.after = shown(env, c.next)
+	return []change{c}, spares(c)
 }

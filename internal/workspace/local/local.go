@@ -185,17 +185,17 @@ func (w *Workspace) initStore(ctx context.Context) error {
 		return storageFault(err)
 	}
 	defer os.RemoveAll(temp)
-	if _, err := w.git.run(ctx, call{dir: temp, args: []string{"init", "--quiet", "--bare", "--object-format=sha256", "--template=", temp}}); err != nil {
+	if _, err := w.git.run(ctx, call{dir: temp, args: []string{"init", "--quiet", "--bare", "--shared=0600", "--object-format=sha256", "--template=", temp}}); err != nil {
 		return fmt.Errorf("making the private git directory (git 2.31 or newer is needed): %w", err)
 	}
-	if err := os.MkdirAll(filepath.Join(temp, "info"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(temp, "info"), 0o700); err != nil {
 		return storageFault(err)
 	}
-	if err := writeSynced(filepath.Join(temp, "info", "attributes"), []byte(attributes), 0o644); err != nil {
+	if err := writeSynced(filepath.Join(temp, "info", "attributes"), []byte(attributes), 0o600); err != nil {
 		return storageFault(err)
 	}
 	for _, sub := range []string{"pack", "info"} {
-		if err := os.MkdirAll(filepath.Join(temp, "objects", sub), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Join(temp, "objects", sub), 0o700); err != nil {
 			return storageFault(err)
 		}
 	}

@@ -107,7 +107,7 @@ func (p *packSink) finish() error {
 	dir := filepath.Dir(p.f.Name())
 	base := filepath.Join(dir, "pack-"+hex.EncodeToString(sum))
 	idx := p.f.Name() + ".idx"
-	if err := writeSynced(idx, p.index(sum), 0o444); err != nil {
+	if err := writeSynced(idx, p.index(sum), 0o400); err != nil {
 		p.abandon()
 		os.Remove(idx)
 		return storageFault(err)
@@ -149,7 +149,7 @@ func (p *packSink) seal() ([]byte, error) {
 	if _, err := p.f.Write(sum); err != nil {
 		return nil, err
 	}
-	if err := p.f.Chmod(0o444); err != nil {
+	if err := p.f.Chmod(0o400); err != nil {
 		return nil, err
 	}
 	if err := p.f.Sync(); err != nil {

@@ -128,7 +128,7 @@ func (l *looseSink) temp() (*os.File, error) {
 
 // stage syncs and closes a written temporary file and remembers it.
 func (l *looseSink) stage(f *os.File, id oid, err error) error {
-	if cerr := f.Chmod(0o444); err == nil {
+	if cerr := f.Chmod(0o400); err == nil {
 		err = cerr
 	}
 	if err != nil {
@@ -194,7 +194,7 @@ func (l *looseSink) finish() error {
 		final := l.s.loose(p.id)
 		dir := filepath.Dir(final)
 		if !dirs[dir] {
-			if err := os.Mkdir(dir, 0o755); err == nil {
+			if err := os.Mkdir(dir, 0o700); err == nil {
 				dirs[filepath.Dir(dir)] = true
 			} else if !os.IsExist(err) {
 				return storageFault(err)
