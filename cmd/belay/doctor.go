@@ -143,6 +143,7 @@ var known = []struct{ name, what string }{
 	{"spool", "commands that run or ran under a shim: output and result"},
 	{"workspaces", "private git directories and locks, one for each workspace: a cache but for kept checkpoints"},
 	{"logs", "what background workers printed"},
+	{"place", "the name of this state directory: what was started elsewhere cannot be looked at here"},
 	{"probes", "which sandboxes hold here, until the machine or belay changes: a cache"},
 }
 

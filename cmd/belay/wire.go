@@ -74,10 +74,6 @@ func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() erro
 	if err != nil {
 		return nil, nil, errors.Join(err, l.Close())
 	}
-	db, err := database(o)
-	if err != nil {
-		return nil, nil, errors.Join(err, l.Close())
-	}
 	boxes := &boxes{chooser: chooser(state)}
 	s := service.New(service.Config{
 		Ledger: l,
@@ -98,7 +94,6 @@ func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() erro
 		Worker:    newWorker,
 		Dead:      deadWorker,
 		Place:     here,
-		Travel:    db != "",
 		Lease:     failpoint.Tune[time.Duration](0, 900*time.Millisecond),
 	})
 	done := func() error {

@@ -23,6 +23,8 @@ type runFlags struct {
 	sandbox           string
 	unverified        bool
 	detach            bool
+	travel            bool
+	travelSaid        bool
 	limits            limitFlags
 }
 
@@ -75,7 +77,10 @@ func (a *app) runCommand() *cobra.Command {
 		Example: `  belay run "fix the failing test in slug.go" --test "go test ./..."
   belay run --file goal.yaml --model anthropic:claude-sonnet-4-5 --approve auto --max-tokens 500000`,
 		Args: exactly(0, 1),
-		RunE: func(_ *cobra.Command, args []string) error { return a.run(f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.travelSaid = cmd.Flags().Changed("travel")
+			return a.run(f, args)
+		},
 	}
 	c.Flags().StringVar(&f.repo, "repo", ".", "the repository, or any directory")
 	c.Flags().StringVar(&f.file, "file", "", "read goal, acceptance, constraints and budget from this goal.yaml")
@@ -87,6 +92,7 @@ func (a *app) runCommand() *cobra.Command {
 		"or none, on record (default: $BELAY_SANDBOX, else auto)")
 	c.Flags().BoolVar(&f.unverified, "accept-unverified", false, "accept a claim that nothing can check; it is recorded as such")
 	c.Flags().BoolVar(&f.detach, "detach", false, "work in the background; print the goal and return")
+	c.Flags().BoolVar(&f.travel, "travel", false, "keep the workspace's every state in the ledger, so that a worker on another machine can go on (default: with --db postgres://…)")
 	f.limits.register(c)
 	return c
 }
@@ -156,6 +162,9 @@ func (a *app) request(f runFlags, args []string) (service.StartRequest, error) {
 		return req, err
 	}
 	req.Repo = f.repo
+	if f.travelSaid {
+		req.Travel = &f.travel
+	}
 	req.Settings = event.Settings{Model: f.model, Plan: event.PlanMode(f.plan), Approve: event.ApproveMode(f.approve),
 		AcceptUnverified: f.unverified, Sandbox: f.sandbox}
 	switch req.Settings.Plan {
@@ -173,19 +182,30 @@ func (a *app) request(f runFlags, args []string) (service.StartRequest, error) {
 
 func (a *app) resumeCommand() *cobra.Command {
 	var l limitFlags
-	var detach bool
+	var detach, adopt bool
 	c := &cobra.Command{
 		Use:   "resume G",
 		Short: "go on with a goal: paused, waiting, or left by a process that died",
 		Long: "resume makes a paused goal active again and works on it until it comes to rest. For a\n" +
 			"goal whose process died it goes on from where that was: commands that still run are\n" +
-			"re-attached, and what they did meanwhile is recorded. Budget flags set new limits.\n\n" + exitHelp,
+			"re-attached, and what they did meanwhile is recorded. Budget flags set new limits.\n\n" +
+			"A goal that was worked on at another place (machine or state directory) gets its\n" +
+			"workspace restored here, if it travels and the directory holds nothing else. With\n" +
+			"--adopt it goes on from the directory here as it is.\n\n" + exitHelp,
 		Args: exactly(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.withGoal(args[0], func(s *service.Service, goal string) error { return a.resume(s, goal, l, detach) })
+			return a.withGoal(args[0], func(s *service.Service, goal string) error {
+				if adopt {
+					if err := s.Adopt(a.ctx, goal); err != nil {
+						return err
+					}
+				}
+				return a.resume(s, goal, l, detach)
+			})
 		},
 	}
 	c.Flags().BoolVar(&detach, "detach", false, "work in the background and return")
+	c.Flags().BoolVar(&adopt, "adopt", false, "take the directory here, as it is, for the workspace of a goal of another place")
 	l.register(c)
 	return c
 }

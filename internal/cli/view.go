@@ -132,6 +132,9 @@ func (a *app) summary(w io.Writer, s core.Snapshot) {
 	for _, p := range s.PendingApprovals {
 		fmt.Fprintf(w, "  approve or deny: belay approve %s %s  (%s)\n", s.Goal, p.Op, p.Tool)
 	}
+	if s.WaitReason == event.WaitRetry && s.WaitDetail != "" {
+		fmt.Fprintf(w, "  why: %s\n", Safe(s.WaitDetail))
+	}
 	if s.WaitReason == event.WaitUserInput {
 		fmt.Fprintf(w, "  asks: %s\n", Safe(s.WaitDetail))
 	}

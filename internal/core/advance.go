@@ -36,6 +36,12 @@ func (w *step) advanceOnce() bool {
 		}
 		return false
 	}
+	if s.away() {
+		if s.Unseen != "" {
+			w.stranded(*unobserved(s.Unseen, s.Place))
+		}
+		return false
+	}
 	if s.Workspace == nil || s.Request != nil || s.looking() {
 		return false
 	}
@@ -101,13 +107,13 @@ func (s State) hasMessage() bool {
 
 // nextTurn ends this turn and opens the next one under the same ticket.
 func (w *step) nextTurn(why string) bool {
-	worker := w.s.Turn.Worker
+	holder := w.s.Holder
 	if d := w.s.Budget.Short(event.Amount{Turns: 1}, w.in.Now); d != "" {
 		w.exhausted(d)
 		return false
 	}
 	w.endTurn(event.StopYielded, why)
-	w.emit(event.TurnStarted{Worker: worker})
+	w.emit(event.TurnStarted{Worker: holder.Worker, Place: holder.Place})
 	return true
 }
 

@@ -43,6 +43,9 @@ func (s *State) apply(e event.Event) {
 		return
 	}
 	s.Head, s.HeadID, s.Updated = e.Seq, e.ID, e.Time
+	if !quiet(e.Type) {
+		s.Mark = e.Seq
+	}
 	switch p := e.Payload.(type) {
 	case event.Unknown:
 		s.refuse(e, fmt.Sprintf("this version of belay does not know it (version %d); use a newer belay", p.Version))
@@ -68,7 +71,7 @@ func (s *State) apply(e event.Event) {
 		}
 		s.Status = to
 	}
-	if s.applyGoal(e) || s.applyTurn(e) || s.applyPlan(e) || s.applyOperation(e) || s.applyWorkspace(e) || s.applyVerification(e) {
+	if s.applyGoal(e) || s.applyTurn(e) || s.applyPlan(e) || s.applyOperation(e) || s.applyWorkspace(e) || s.applyTravel(e) || s.applyVerification(e) {
 		return
 	}
 	// Facts that are kept for people and change no state.
@@ -148,13 +151,18 @@ func (s *State) applyTurn(e event.Event) bool {
 	case event.TurnStarted:
 		s.Turns++
 		s.Turn = &Turn{ID: e.Turn, Worker: p.Worker, Fence: e.Fence}
-		s.Fresh, s.Blocked = false, 0
+		s.Holder = Holder{Worker: p.Worker, Place: p.Place}
+		s.Fresh = false
 		if asked := s.Retry != nil && e.Time < s.Retry.At; !asked {
 			s.Wait = nil // a provider's wish to wait outlives the worker
 		}
 		if p.Takeover {
 			s.Takeovers++
 		}
+		if s.away() {
+			break // it is a turn once the workspace is there, and blocked until then
+		}
+		s.Blocked = 0
 		if s.Status != lifecycle.Paused && !s.Status.Final() {
 			s.Budget.Used.Turns++ // settling what was left open is free
 		}
@@ -303,7 +311,9 @@ func (s *State) applyOperation(e event.Event) bool {
 			if o.Phase == operation.Approved && !s.Approvals.Use(o.ID, p.Intent.Hash) {
 				return o, fmt.Errorf("the approval was used or is for another intent")
 			}
-			return o.Start(p.Attempt, e.Actor, p.Intent, p.Tree, p.DeadlineMS)
+			n, err := o.Start(p.Attempt, e.Actor, p.Intent, p.Tree, p.DeadlineMS)
+			n.Place = p.Place
+			return n, err
 		})
 		if p.DeadlineMS > 0 {
 			s.Budget.Reserve(e.Op, event.Amount{ToolMS: p.DeadlineMS})
@@ -459,7 +469,7 @@ func (s *State) reconcile(e event.Event, p event.OperationReconciled) {
 func (s *State) applyWorkspace(e event.Event) bool {
 	switch p := e.Payload.(type) {
 	case event.WorkspaceAttached:
-		s.Workspace = &p
+		s.Workspace, s.Place = &p, p.Place
 		s.Revision = event.Revision{N: 0, Tree: p.Tree}
 		s.Progress.Moved(p.Tree)
 		s.Fresh = true

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"belay/internal/core/operation"
+	"belay/internal/event"
 	"belay/internal/moment"
 )
 
@@ -59,6 +60,16 @@ type (
 		Attempt int
 		Reason  string
 	}
+	// Pack keeps an observed tree as an artifact: whole, or as what it has more
+	// than Base.
+	Pack struct{ Tree, Base string }
+	// Move makes the directory at the worker's place hold the goal's tree, which
+	// it restores from the packs. From is the place that has the workspace.
+	Move struct {
+		Tree, From string
+		Packs      []event.WorkspacePacked
+		Head       uint64
+	}
 	// Wake pokes at an instant.
 	Wake struct{ At moment.Time }
 )
@@ -86,6 +97,12 @@ func (e Probe) Key() string { return fmt.Sprintf("run:%s:%d", e.Op.ID, e.Attempt
 
 // Key implements Effect.
 func (e Stop) Key() string { return fmt.Sprintf("stop:%s:%d", e.Op.ID, e.Attempt) }
+
+// Key implements Effect.
+func (e Pack) Key() string { return "pack:" + e.Tree }
+
+// Key implements Effect.
+func (e Move) Key() string { return fmt.Sprintf("move:%d", e.Head) }
 
 // Key implements Effect.
 func (e Wake) Key() string { return fmt.Sprintf("wake:%d", e.At) }

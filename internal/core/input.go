@@ -75,6 +75,8 @@ type (
 		Retry   bool
 		Reason  string
 	}
+	// Adopt takes the directory at Place, as it is, for the goal's workspace.
+	Adopt struct{ Place, Root string }
 	// Sighted settles an unknown outcome by what a look at the world
 	// established, for a person who asked for the look.
 	Sighted struct{ Found event.Reconciliation }
@@ -86,6 +88,9 @@ type (
 	Claimed struct {
 		Worker   string
 		Takeover bool
+		// Place is the state directory that the worker belongs to, "" when places
+		// are not told apart.
+		Place string
 	}
 	// Poke says that time has passed or that the ledger has news.
 	Poke struct{}
@@ -163,6 +168,17 @@ type (
 		Op      string
 		Attempt int
 	}
+	// Packed is the result of Pack.
+	Packed event.WorkspacePacked
+	// Moved is the result of Move: the directory Root holds Tree, Written paths
+	// of it written or removed for that.
+	Moved struct {
+		Root, Tree string
+		Written    int
+	}
+	// Unmoved says why the directory at the worker's place cannot hold the
+	// goal's tree.
+	Unmoved struct{ Fault fault.Fault }
 	// Observed is the result of Observe.
 	Observed struct{ Observation Observation }
 )
@@ -212,6 +228,10 @@ func (Revise) isInput()        {}
 func (ExtendBudget) isInput()  {}
 func (Reconcile) isInput()     {}
 func (Sighted) isInput()       {}
+func (Adopt) isInput()         {}
+func (Packed) isInput()        {}
+func (Moved) isInput()         {}
+func (Unmoved) isInput()       {}
 func (Claimed) isInput()       {}
 func (Poke) isInput()          {}
 func (Blocked) isInput()       {}

@@ -195,7 +195,8 @@ func (w *step) startOp(o operation.Op, intent event.Intent, b Prepared) {
 		}
 		deadline = min(deadline, left)
 	}
-	w.emitOp(o.ID, event.OperationStarted{Attempt: o.Attempt + 1, Intent: intent, Tree: w.s.Revision.Tree, DeadlineMS: deadline})
+	w.emitOp(o.ID, event.OperationStarted{Attempt: o.Attempt + 1, Intent: intent, Tree: w.s.Revision.Tree, DeadlineMS: deadline,
+		Place: w.s.Holder.Place})
 	w.commit()
 }
 

@@ -38,6 +38,8 @@ func (w *step) fromPeople() (bool, error) {
 		return true, w.extend(b)
 	case Reconcile:
 		return true, w.reconcileByUser(b)
+	case Adopt:
+		return true, w.adopt(b)
 	case Sighted:
 		return true, w.sighted(b)
 	}

@@ -13,15 +13,18 @@ import (
 
 // StateSchema is the version of State's shape. A cached state of another
 // schema is ignored and rebuilt from the ledger.
-const StateSchema = 2
+const StateSchema = 3
 
 // State is where a goal stands: only ever the fold of its ledger. It is bounded:
 // it holds what decisions need, not the conversation.
 type State struct {
 	Goal string `json:"goal"`
 	// Head is the seq of the last event folded in, HeadID its id.
-	Head    uint64      `json:"head"`
-	HeadID  string      `json:"head_id"`
+	Head   uint64 `json:"head"`
+	HeadID string `json:"head_id"`
+	// Mark is Head without the facts that change nothing for an effect in
+	// flight; effects are named by it.
+	Mark    uint64      `json:"mark"`
 	Updated moment.Time `json:"updated"`
 	Created moment.Time `json:"created"`
 	Fence   uint64      `json:"fence"`
@@ -50,8 +53,9 @@ type State struct {
 	Todos     []event.Todo         `json:"todos,omitempty"`
 	Decisions []Decision           `json:"decisions,omitempty"`
 
-	Turn  *Turn `json:"turn,omitempty"`
-	Turns int   `json:"turns"`
+	Turn   *Turn  `json:"turn,omitempty"`
+	Holder Holder `json:"holder"`
+	Turns  int    `json:"turns"`
 	// Takeovers counts workers that died in a row without a response between
 	// them, Blocked the tries in a row in which no worker could work on it.
 	Takeovers int `json:"takeovers,omitempty"`
@@ -84,6 +88,10 @@ type State struct {
 
 	Workspace *event.WorkspaceAttached `json:"workspace,omitempty"`
 	Revision  event.Revision           `json:"revision"`
+	// Place is where the workspace is; Packs are what another place can restore
+	// it from.
+	Place string `json:"place,omitempty"`
+	Packs Packs  `json:"packs,omitzero"`
 	// Unseen is the op_id whose effect on the tree has not been observed yet;
 	// UnseenRun is its result, which becomes evidence with the observation.
 	Unseen    string      `json:"unseen,omitempty"`

@@ -144,6 +144,13 @@ func describeWork(e event.Event) (name, detail string) {
 		return string(e.Type), p.Checkpoint + " " + p.Why
 	case event.WorkspaceRestored:
 		return string(e.Type), p.Checkpoint
+	case event.WorkspacePacked:
+		if p.Failed != "" {
+			return "workspace_not_packed", p.Failed
+		}
+		return "", ""
+	case event.WorkspaceMoved:
+		return string(e.Type), movedLine(p)
 	case event.TestCompleted:
 		return testName(p), fmt.Sprintf("%s: %d passed, %d failed, %d skipped", p.Command, p.Counts.Passed, p.Counts.Failed, p.Counts.Skipped)
 	case event.Damaged:
@@ -162,6 +169,13 @@ func attachedLine(p event.WorkspaceAttached) string {
 	backend, words, _ := strings.Cut(p.Sandbox, ": ")
 	words, _, _ = strings.Cut(words, ",")
 	return line + "; sandbox " + backend + ": " + words
+}
+
+func movedLine(p event.WorkspaceMoved) string {
+	if p.Adopted {
+		return p.Root + " at " + p.Place + ", as it is, by the user's word"
+	}
+	return fmt.Sprintf("%s at %s, tree %s, %d paths written", p.Root, p.Place, short(p.Tree), p.Written)
 }
 
 func testName(p event.TestCompleted) string {

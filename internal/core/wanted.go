@@ -18,7 +18,14 @@ func Wanted(s State, fence uint64, by event.Actor) []Effect {
 	if s.Refuse != "" {
 		return nil
 	}
+	if fence == s.Fence && s.away() && (s.Status == lifecycle.Active || s.Status == lifecycle.Verifying) {
+		// First of all, because what is looked at next is the directory here.
+		return []Effect{s.wantedMove()}
+	}
 	es := wantedAttempts(s, fence == s.Fence, by)
+	if fence == s.Fence {
+		es = append(es, s.wantedPack(by)...)
+	}
 	if fence != s.Fence || s.Turn == nil || s.Status.Final() || s.Status == lifecycle.Paused {
 		return es
 	}
@@ -29,11 +36,11 @@ func Wanted(s State, fence uint64, by event.Actor) []Effect {
 		r := s.Request
 		return append(es, Ask{Request: r.ID, Attempt: r.Attempt, Through: r.Through, Taken: r.Taken, MaxOutput: r.MaxOutput})
 	}
-	if len(es) > 0 {
+	if s.AnyStarted() {
 		return es // one thing with side effects at a time
 	}
 	if s.looking() {
-		return append(es, Observe{From: s.Revision.Tree, Baseline: s.BaselineTree(), After: s.Unseen, Head: s.Head})
+		return append(es, Observe{From: s.Revision.Tree, Baseline: s.BaselineTree(), After: s.Unseen, Head: s.Mark})
 	}
 	if s.Wait != nil && s.Wait.Reason == event.WaitRetry {
 		return append(es, Wake{At: s.Wait.Until})
@@ -42,7 +49,7 @@ func Wanted(s State, fence uint64, by event.Actor) []Effect {
 		return append(es, wantedNext(s)...)
 	}
 	if s.modelsTurn() {
-		return append(es, Compose{Head: s.Head, Taken: s.mail()})
+		return append(es, Compose{Head: s.Mark, Taken: s.mail()})
 	}
 	return es
 }

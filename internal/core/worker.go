@@ -41,6 +41,12 @@ func (w *step) fromWorker() {
 		w.neverHappened(b)
 	case Observed:
 		w.observed(b)
+	case Packed:
+		w.packed(b)
+	case Moved:
+		w.moved(b)
+	case Unmoved:
+		w.stranded(b.Fault)
 	default:
 		w.fail(fmt.Errorf("%w: %T", ErrInput, b))
 	}
@@ -59,7 +65,7 @@ func (w *step) claimed(b Claimed) {
 		w.emit(event.ModelFailed{Request: r.ID, Charged: w.s.Budget.Reserved[r.ID],
 			Fault: *fault.New(fault.Interrupted, fault.Runtime, "the worker ended while the model answered; the whole reservation is charged", "").Retry()})
 	}
-	w.settleOpaque()
+	w.settleOpaque(b.Place)
 	if !w.s.Runnable(w.in.Now) && !w.raised {
 		return // nothing to do, and no raised fence to carry into the fold
 	}
@@ -70,7 +76,7 @@ func (w *step) claimed(b Claimed) {
 			return
 		}
 	}
-	w.emit(event.TurnStarted{Worker: b.Worker, Takeover: b.Takeover})
+	w.emit(event.TurnStarted{Worker: b.Worker, Takeover: b.Takeover, Place: b.Place})
 	if w.s.Takeovers > MaxTakeovers && w.s.Status == lifecycle.Active {
 		f := fault.New(fault.Internal, fault.Runtime, fmt.Sprintf("%d workers died over this goal without one response of the model between them", w.s.Takeovers), "look at the machine (belay doctor) before you resume it")
 		w.handOff(f.Message, f, event.PausedByHandoff, event.StopHandedOff)
@@ -86,8 +92,12 @@ func (w *step) blocked(b Blocked) {
 	if w.s.Turn != nil {
 		w.emit(event.TurnEnded{Reason: event.StopSuperseded, Detail: "the worker " + w.s.Turn.Worker + " is gone"})
 	}
-	if !b.Fault.Retryable || w.s.Blocked >= MaxBlocked {
-		w.handOff("no worker can work on the goal: "+b.Fault.Message, &b.Fault, event.PausedByHandoff, event.StopHandedOff)
+	w.waitBlocked(b.Fault)
+}
+
+func (w *step) waitBlocked(f fault.Fault) {
+	if !f.Retryable || w.s.Blocked >= MaxBlocked {
+		w.handOff("no worker can work on the goal: "+f.Told(), &f, event.PausedByHandoff, event.StopHandedOff)
 		return
 	}
 	d := int64(BlockedBaseMS)
@@ -99,15 +109,16 @@ func (w *step) blocked(b Blocked) {
 	if r := w.s.Retry; r != nil {
 		until = max(until, r.At) // a provider's wish to wait outlives the worker
 	}
-	w.emit(event.GoalWaiting{Reason: event.WaitRetry, Until: until, Detail: b.Fault.Message, Blocked: true})
+	w.emit(event.GoalWaiting{Reason: event.WaitRetry, Until: until, Detail: f.Told(), Blocked: true})
 	w.commit()
 }
 
 // settleOpaque closes attempts of an earlier holder that nothing can look at:
-// they started and may have had effects.
-func (w *step) settleOpaque() {
+// they started and may have had effects. Those of another place are left to a
+// probe, which comes after the workspace: what they did there is not here.
+func (w *step) settleOpaque(place string) {
 	for _, o := range append([]operation.Op(nil), w.s.Open...) {
-		if o.Phase == operation.Started && operation.Recover(o.Effect) == operation.TakeUnknown {
+		if o.Phase == operation.Started && operation.Recover(o.Effect) == operation.TakeUnknown && !Elsewhere(o.Place, place) {
 			w.emitOp(o.ID, event.OperationFinished{Tool: o.Tool, Attempt: o.Attempt, Outcome: event.OutcomeUnknown, Recovered: "probe",
 				Result: event.Result{Fault: fault.New(fault.InDoubt, fault.Runtime, "the worker ended while the operation ran, and nothing can tell what it did", "")}})
 		}
@@ -149,12 +160,13 @@ func (w *step) attached(b Attached) {
 	if !w.holder() || w.s.Workspace != nil {
 		return
 	}
+	b.Workspace.Place = w.s.Holder.Place
 	w.emit(b.Workspace)
 	w.emit(event.CheckpointCreated{Checkpoint: "cp0", Name: "start", Tree: b.Workspace.Tree, Why: "the state the goal found"})
 }
 
 func (w *step) composed(b Composed) {
-	if !w.holder() || b.Head != w.s.Head || !w.modelsTurn() {
+	if !w.holder() || b.Head != w.s.Mark || !w.modelsTurn() {
 		return
 	}
 	if b.Window > 0 && b.Tokens*100 > b.Window*CompactAt && !w.s.CompactTried {
@@ -341,6 +353,7 @@ func (w *step) neverHappened(b NeverHappened) {
 			Result: event.Result{Output: event.Text{Head: "It did not happen: the world is as it was before."}}})
 		return
 	}
-	w.emitOp(b.Op, event.OperationStarted{Attempt: o.Attempt + 1, Intent: o.Intent, Tree: o.Tree, DeadlineMS: o.DeadlineMS})
+	w.emitOp(b.Op, event.OperationStarted{Attempt: o.Attempt + 1, Intent: o.Intent, Tree: o.Tree, DeadlineMS: o.DeadlineMS,
+		Place: w.s.Holder.Place})
 	w.commit()
 }

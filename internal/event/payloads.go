@@ -111,6 +111,9 @@ type TurnStarted struct {
 	Worker string `json:"worker"`
 	// Takeover says that the ticket was taken from a holder whose lease ended.
 	Takeover bool `json:"takeover,omitempty"`
+	// Place names the state directory, and with it the machine, that the worker
+	// belongs to: what it starts can be found again only there.
+	Place string `json:"place,omitempty"`
 }
 
 // StopReason says why a turn ended.
@@ -284,6 +287,9 @@ type OperationStarted struct {
 	Tree string `json:"tree,omitempty"`
 	// DeadlineMS is the time limit of a command, in milliseconds.
 	DeadlineMS int64 `json:"deadline_ms,omitempty"`
+	// Place is where the attempt runs: only there can be seen what it did to
+	// the machine. Empty in events from before places were recorded.
+	Place string `json:"place,omitempty"`
 }
 
 // OperationFinished is the outcome of the latest attempt.
@@ -326,6 +332,8 @@ type WorkspaceAttached struct {
 	Instructions Text `json:"instructions,omitzero"`
 	// Sandbox is how commands are confined on this machine, in words.
 	Sandbox string `json:"sandbox"`
+	// Place is the state directory and machine that the directory belongs to.
+	Place string `json:"place,omitempty"`
 }
 
 // WorkspaceObserved says that the workspace was looked at and had not changed.
@@ -367,6 +375,32 @@ type WorkspaceRestored struct {
 	Checkpoint string   `json:"checkpoint"`
 	Tree       string   `json:"tree"`
 	Kept       []string `json:"kept,omitempty"` // paths left alone, changed by others
+}
+
+// WorkspacePacked says that an observed tree was kept as an artifact, so that
+// another place can restore it.
+type WorkspacePacked struct {
+	Tree string `json:"tree"`
+	// Base is the tree whose pack this one builds on; "" when it is whole.
+	Base string `json:"base,omitempty"`
+	Pack Ref    `json:"pack,omitzero"`
+	// Failed says why there is no pack of this tree.
+	Failed string `json:"failed,omitempty"`
+}
+
+// WorkspaceMoved says that the goal's workspace is another directory from now
+// on: the one at another place, which holds the same tree.
+type WorkspaceMoved struct {
+	From string `json:"from,omitempty"`
+	// Place names a state directory on a machine; a worker belongs to one.
+	Place string `json:"place"`
+	Root  string `json:"root"`
+	Tree  string `json:"tree"`
+	// Written is how many paths had to be written or removed for it.
+	Written int `json:"written,omitempty"`
+	// Adopted says that a person took the directory there as it was, whatever
+	// its tree: the next observation tells what differs.
+	Adopted bool `json:"adopted,omitempty"`
 }
 
 // EnvironmentCaptured is what the machine offers: tools and versions.

@@ -39,6 +39,8 @@ const (
 	TypeDiffUpdated          Type = "diff_updated"
 	TypeCheckpointCreated    Type = "checkpoint_created"
 	TypeWorkspaceRestored    Type = "workspace_restored"
+	TypeWorkspacePacked      Type = "workspace_packed"
+	TypeWorkspaceMoved       Type = "workspace_moved"
 	TypeEnvironmentCaptured  Type = "environment_captured"
 	TypeTestCompleted        Type = "test_completed"
 	TypeCompletionClaimed    Type = "completion_claimed"
@@ -161,6 +163,12 @@ func (CheckpointCreated) EventType() Type { return TypeCheckpointCreated }
 // EventType returns TypeWorkspaceRestored.
 func (WorkspaceRestored) EventType() Type { return TypeWorkspaceRestored }
 
+// EventType returns TypeWorkspacePacked.
+func (WorkspacePacked) EventType() Type { return TypeWorkspacePacked }
+
+// EventType returns TypeWorkspaceMoved.
+func (WorkspaceMoved) EventType() Type { return TypeWorkspaceMoved }
+
 // EventType returns TypeEnvironmentCaptured.
 func (EnvironmentCaptured) EventType() Type { return TypeEnvironmentCaptured }
 
@@ -226,6 +234,8 @@ func init() {
 	register[DiffUpdated]()
 	register[CheckpointCreated]()
 	register[WorkspaceRestored]()
+	register[WorkspacePacked]()
+	register[WorkspaceMoved]()
 	register[EnvironmentCaptured]()
 	register[TestCompleted]()
 	register[CompletionClaimed]()

@@ -162,6 +162,9 @@ type Settings struct {
 	Rules []Rule `json:"rules,omitempty"`
 	// Sandbox is how commands are confined: "none" or a backend.
 	Sandbox string `json:"sandbox,omitempty"`
+	// Travel keeps every observed tree as an artifact beside the events, so that
+	// a worker at another place can go on.
+	Travel bool `json:"travel,omitempty"`
 }
 
 // GoalSpec is what the user asked for, one version of it.

@@ -45,6 +45,7 @@ const (
 	Ambiguous        Kind = "ambiguous_match"
 	NotFound         Kind = "not_found"
 	AlreadyExists    Kind = "already_exists"
+	Foreign          Kind = "foreign_content" // what stands there is not the goal's
 	Outside          Kind = "outside_workspace"
 	Protected        Kind = "protected_path"
 	TooLarge         Kind = "too_large"
@@ -54,7 +55,6 @@ const (
 	OutputLimit      Kind = "output_limit"
 	SpawnFailed      Kind = "spawn_failed"
 	SandboxMissing   Kind = "sandbox_unavailable"
-	PlanGate         Kind = "plan_gate" // read-only until the plan is approved
 	SecretArgument   Kind = "secret_in_arguments" // what may not be recorded cannot run
 	PlanGate         Kind = "plan_gate"           // read-only until the plan is approved
 	PolicyDenied     Kind = "policy_denied"
@@ -113,6 +113,14 @@ func (f *Fault) Error() string {
 		s += " (" + f.SuggestedAction + ")"
 	}
 	return s
+}
+
+// Told is what happened and what to do about it, for a person.
+func (f *Fault) Told() string {
+	if f.SuggestedAction == "" {
+		return f.Message
+	}
+	return f.Message + " (" + f.SuggestedAction + ")"
 }
 
 // inPath is one character of a path, or what stands for something in it.

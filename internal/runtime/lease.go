@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"belay/internal/core"
@@ -21,31 +22,66 @@ const DefaultGrace = 5 * time.Second
 // releaseTimeout bounds giving the ticket back: the lease ends by itself.
 const releaseTimeout = 3 * time.Second
 
+// errUntrusted is the result of an effect that was not begun because the lease
+// may have ended.
+var errUntrusted = errors.New("the lease is not known to hold any more")
+
+// risky effects change the world or cost money: they begin only while no other
+// worker can hold the goal.
+func risky(e core.Effect) bool {
+	switch e := e.(type) {
+	case core.Run:
+		return e.Op.Effect.SideEffect()
+	case core.Ask, core.Move:
+		return true
+	}
+	return false
+}
+
+// trustSince notes that a claim or renewal succeeded that was sent at an
+// instant of the uptime. The store's lease began later, so it ends later; the
+// margin is for what lies between the question and the effect, and for clocks
+// that run at slightly different speeds.
+func (d *driver) trustSince(asked time.Duration) {
+	d.trust.Store(int64(asked + d.Lease - d.Lease/8))
+}
+
+// trusted reports whether the lease is known to hold, whatever the store would
+// say: nobody else can have been given the goal.
+func (d *driver) trusted() bool { return int64(d.Uptime()) < d.trust.Load() }
+
+// renew extends the lease. When another worker has the goal, this one goes on
+// as stale, until what it has begun has ended and is recorded.
 func (d *driver) renew(ctx context.Context) error {
-	failpoint.Hit(failpoint.RenewBefore)
-	t, err := d.Ledger.Renew(ctx, d.ticket, d.Lease)
-	failpoint.Hit(failpoint.RenewAfter)
-	if err == nil {
-		d.ticket = t
+	if d.stale {
 		return nil
 	}
-	if !errors.Is(err, ledger.ErrFenced) {
-		return err
+	for {
+		asked := d.Uptime()
+		failpoint.Hit(failpoint.RenewBefore)
+		t, err := d.Ledger.Renew(ctx, d.ticket, d.Lease)
+		failpoint.Hit(failpoint.RenewAfter)
+		if err == nil {
+			d.ticket = t
+			d.trustSince(asked)
+			return nil
+		}
+		if !errors.Is(err, ledger.ErrFenced) {
+			if d.trusted() {
+				return nil // the store may answer again before the lease ends
+			}
+			return fmt.Errorf("goal %s stops: the lease cannot be renewed: %w", d.Goal.ID, err)
+		}
+		// A pause by the user raises the fence and leaves the lease with us until
+		// what runs has ended; another owner's lease means that we were replaced.
+		if err := d.reload(ctx); err != nil {
+			return err
+		}
+		if d.stale {
+			return d.step(ctx, core.Poke{})
+		}
+		d.ticket.Fence = d.store
 	}
-	// A pause by the user raises the fence and leaves the lease with us until
-	// what runs has ended; another owner's lease means that we were replaced.
-	if err := d.reload(ctx); err != nil {
-		return err
-	}
-	row, err := d.Ledger.Goal(ctx, d.Goal.ID)
-	if err != nil {
-		return err
-	}
-	if row.LeaseOwner != d.Worker {
-		return ErrSteppedDown
-	}
-	d.ticket.Fence = row.Fence
-	return nil
 }
 
 // follow reports events that appear in the ledger. It may skip some: the
@@ -105,8 +141,13 @@ func (d *driver) drain(ctx context.Context, why error) error {
 // shortRunning reports whether an attempt is in flight that no shim holds.
 func (d *driver) shortRunning() bool {
 	for _, f := range d.flight {
-		if r, ok := f.effect.(core.Run); ok && !f.done && r.Op.Effect != event.Supervised {
-			return true
+		switch e := f.effect.(type) {
+		case core.Run:
+			if !f.done && e.Op.Effect != event.Supervised {
+				return true
+			}
+		case core.Pack:
+			return true // the next worker may be at another place
 		}
 	}
 	return false

@@ -69,11 +69,12 @@ func (w *Worker) Run(ctx context.Context) error {
 			return nil
 		case slots <- struct{}{}:
 		}
+		asked := uptime()
 		t, err := w.claim(ctx)
 		if err == nil {
 			running.Go(func() {
 				defer func() { <-slots }()
-				w.work(ctx, t)
+				w.work(ctx, t, asked)
 			})
 			continue
 		}
@@ -141,7 +142,7 @@ func (w *Worker) report(goal string, err error) {
 }
 
 // work drives one claimed goal to rest.
-func (w *Worker) work(ctx context.Context, t ledger.Ticket) {
+func (w *Worker) work(ctx context.Context, t ledger.Ticket, asked time.Duration) {
 	s, err := Load(ctx, w.Ledger, t.Goal)
 	if err != nil {
 		w.report(t.Goal, err)
@@ -155,7 +156,7 @@ func (w *Worker) work(ctx context.Context, t ledger.Ticket) {
 		return
 	}
 	defer done()
-	err = Drive(ctx, Config{Ledger: w.Ledger, Goal: g, Worker: t.Owner, Lease: w.lease(), Ticket: &t, OnEvent: w.OnEvent, After: s.Head})
+	err = Drive(ctx, Config{Ledger: w.Ledger, Goal: g, Worker: t.Owner, Lease: w.lease(), Ticket: &t, Asked: asked, OnEvent: w.OnEvent, After: s.Head})
 	if err != nil && ctx.Err() == nil && !errors.Is(err, ErrSteppedDown) {
 		w.report(t.Goal, err)
 	}

@@ -186,15 +186,6 @@ func sandboxFault(name string, err error) error {
 	return fault.New(fault.SandboxMissing, fault.Environment, err.Error(), "see belay doctor; the goal goes on where the sandbox holds")
 }
 
-// sandboxFault says that the goal's sandbox cannot be had here. Another one in
-// its place would be a promise broken silently.
-func sandboxFault(name string, err error) error {
-	if !errors.Is(err, sandbox.ErrUnavailable) {
-		return fmt.Errorf("open the sandbox %s: %w", name, err)
-	}
-	return fault.New(fault.SandboxMissing, fault.Environment, err.Error(), "see belay doctor; the goal goes on where the sandbox holds")
-}
-
 // modelFault says that a model cannot be opened here: nothing mends itself.
 func modelFault(spec string, err error) error {
 	var f *fault.Fault

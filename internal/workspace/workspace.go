@@ -9,6 +9,7 @@ package workspace
 import (
 	"context"
 	"fmt"
+	"io"
 	"io/fs"
 
 	"belay/internal/event"
@@ -36,6 +37,22 @@ type Workspace interface {
 	Keep(ctx context.Context, name, tree string) error
 	// Materialise writes an observed tree into an empty directory.
 	Materialise(ctx context.Context, tree, dir string) error
+	// Holds reports whether a tree can be looked at here: it was observed here or
+	// came with a pack.
+	Holds(ctx context.Context, tree string) (bool, error)
+	// Export packs an observed tree: whole, or, with a base that was observed
+	// too, what it has more than that. The cost follows what differs.
+	Export(ctx context.Context, tree, base string) (io.ReadCloser, error)
+	// Import takes in what Export gave, at another place. A pack that does not
+	// arrive whole and unchanged is refused and leaves nothing.
+	Import(ctx context.Context, r io.Reader) error
+	// MoveIn makes the directory hold a tree and returns how many paths it wrote
+	// or removed. It does so only over content that is nobody else's: each path
+	// that stands there is one of the tree, or as in one of the known trees, all
+	// of them in the same. Anything else is a fault of kind foreign_content and
+	// leaves the directory as it is. Interrupted, it can be called again. Files
+	// that are ignored are never touched, nor is .git.
+	MoveIn(ctx context.Context, tree string, known []string) (written int, err error)
 	// Files lists the paths of now that are not ignored, sorted.
 	Files(ctx context.Context) ([]string, error)
 

@@ -49,7 +49,10 @@ type Op struct {
 	Attempt int `json:"attempt,omitempty"`
 	// AttemptBy is the worker that started the latest attempt: any other must
 	// look (probe) before it acts.
-	AttemptBy  event.Actor   `json:"attempt_by,omitempty"`
+	AttemptBy event.Actor `json:"attempt_by,omitempty"`
+	// Place is where the latest attempt was started: only there can be seen what
+	// it did to the machine.
+	Place      string        `json:"place,omitempty"`
 	Intent     event.Intent  `json:"intent,omitzero"`
 	Tree       string        `json:"tree,omitempty"`
 	DeadlineMS int64         `json:"deadline_ms,omitempty"`

@@ -2,6 +2,7 @@ package local
 
 import (
 	"errors"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,6 +16,9 @@ func exchange(fd int, a, b string) error {
 	}
 	return err
 }
+
+// syncFileSystem makes everything that was written beside f durable.
+func syncFileSystem(f *os.File) error { return unix.Syncfs(int(f.Fd())) }
 
 // place moves a file to a name that must be free.
 func place(fd int, from, to string) error {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -51,12 +52,14 @@ type call struct {
 	excludes   string // core.excludesFile
 	env        []string
 	stdin      []byte
-	args       []string
+	// input is read in place of stdin when it is too large for memory.
+	input io.Reader
+	args  []string
 	// okExit is one more exit status that is no error.
 	okExit int
 }
 
-func (g git) run(ctx context.Context, c call) ([]byte, error) {
+func (g git) command(ctx context.Context, c call) *exec.Cmd {
 	args := []string{"-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.untrackedCache=false",
 		"-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "core.quotePath=false"}
 	if !c.userConfig {
@@ -77,7 +80,14 @@ func (g git) run(ctx context.Context, c call) ([]byte, error) {
 	cmd.Env = append(cmd.Env, c.env...)
 	if c.stdin != nil {
 		cmd.Stdin = bytes.NewReader(c.stdin)
+	} else if c.input != nil {
+		cmd.Stdin = c.input
 	}
+	return cmd
+}
+
+func (g git) run(ctx context.Context, c call) ([]byte, error) {
+	cmd := g.command(ctx, c)
 	var out, msg bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &msg
 	err := cmd.Run()

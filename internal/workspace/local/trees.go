@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -210,16 +209,22 @@ type item struct{ mode, id, path string }
 func b2s(b bool) string { return strconv.FormatBool(b) }
 
 func (w *Workspace) writeItems(ctx context.Context, root *os.Root, items []item) error {
+	made := map[string]bool{}
+	return w.batch(ctx, items, func(it item, size int64, r io.Reader) error { return putItem(root, it, size, r, made) })
+}
+
+// batch reads the content of many objects, in order, from one git.
+func (w *Workspace) batch(ctx context.Context, items []item, each func(it item, size int64, r io.Reader) error) error {
+	if len(items) == 0 {
+		return nil
+	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	cmd := exec.CommandContext(ctx, w.git.bin, "cat-file", "--batch", "--buffer")
-	cmd.Dir = w.store.dir
-	cmd.Env = append(append([]string{}, w.git.base...), "GIT_DIR="+w.store.dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null")
 	var ask bytes.Buffer
 	for _, it := range items {
 		ask.WriteString(it.id + "\n")
 	}
-	cmd.Stdin = &ask
+	cmd := w.git.command(ctx, call{dir: w.store.dir, gitDir: w.store.dir, stdin: ask.Bytes(), args: []string{"cat-file", "--batch", "--buffer"}})
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -228,9 +233,8 @@ func (w *Workspace) writeItems(ctx context.Context, root *os.Root, items []item)
 		return fmt.Errorf("git cat-file: %w", err)
 	}
 	r := bufio.NewReaderSize(pipe, 1<<18)
-	made := map[string]bool{"": true}
 	for _, it := range items {
-		if err := writeItem(root, it, r, made); err != nil {
+		if err := readItem(it, r, each); err != nil {
 			stop()
 			_ = cmd.Wait() // ended by us
 			return storageFault(err)
@@ -242,8 +246,8 @@ func (w *Workspace) writeItems(ctx context.Context, root *os.Root, items []item)
 	return nil
 }
 
-// writeItem reads "id kind size\n", the bytes and a newline.
-func writeItem(root *os.Root, it item, r *bufio.Reader, made map[string]bool) error {
+// readItem reads "id kind size\n", the bytes and a newline.
+func readItem(it item, r *bufio.Reader, each func(it item, size int64, r io.Reader) error) error {
 	head, err := r.ReadString('\n')
 	if err != nil {
 		return fmt.Errorf("reading %s from the private git directory: %w", it.path, err)
@@ -256,25 +260,29 @@ func writeItem(root *os.Root, it item, r *bufio.Reader, made map[string]bool) er
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", it.path, err)
 	}
-	if up := parent(it.path); !made[up] {
+	if err := each(it, size, io.LimitReader(r, size)); err != nil {
+		return err
+	}
+	_, err = r.Discard(1)
+	return err
+}
+
+// putItem writes a file or link under a name that is free.
+func putItem(root *os.Root, it item, size int64, r io.Reader, made map[string]bool) error {
+	if up := parent(it.path); up != "" && !made[up] {
 		if err := root.MkdirAll(up, 0o755); err != nil {
 			return err
 		}
 		made[up] = true
 	}
-	if it.mode == linkMode {
-		to := make([]byte, size)
-		if _, err := io.ReadFull(r, to); err != nil {
-			return err
-		}
-		if err := root.Symlink(string(to), it.path); err != nil {
-			return err
-		}
-	} else if err := writeFile(root, it, io.LimitReader(r, size)); err != nil {
+	if it.mode != linkMode {
+		return writeFile(root, it, r)
+	}
+	to := make([]byte, size)
+	if _, err := io.ReadFull(r, to); err != nil {
 		return err
 	}
-	_, err = r.Discard(1)
-	return err
+	return root.Symlink(string(to), it.path)
 }
 
 func writeFile(root *os.Root, it item, r io.Reader) error {
