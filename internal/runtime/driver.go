@@ -63,6 +63,8 @@ type driver struct {
 	// stale says that another worker holds the goal: what this one has begun is
 	// still recorded, nothing more is begun.
 	stale bool
+	// held says that a turn of this worker was the latest one once.
+	held bool
 	// trust is the uptime until which the lease is known to hold.
 	trust atomic.Int64
 	running  sync.WaitGroup
@@ -292,6 +294,11 @@ func (d *driver) catchUp(ctx context.Context) error {
 
 func (d *driver) fold(es []event.Event) {
 	d.state = core.Fold(d.state, es)
+	if d.state.Holder.Worker == d.Worker {
+		d.held = true
+	} else {
+		d.stale = d.stale || d.held
+	}
 	for _, e := range es {
 		if d.talk != nil {
 			d.talk.Add(e)
@@ -309,7 +316,7 @@ func (d *driver) want(ctx context.Context, es []core.Effect) {
 		wanted[e.Key()] = true
 	}
 	for k, f := range d.flight {
-		if !wanted[k] {
+		if !wanted[k] && !(d.stale && begun(f)) {
 			f.cancel(errUnwanted)
 			delete(d.flight, k)
 		}

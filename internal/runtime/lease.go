@@ -38,6 +38,14 @@ func risky(e core.Effect) bool {
 	return false
 }
 
+// begun reports whether a flight changes the world: what it did is told by
+// nobody but this worker, also when another one holds the goal and has called
+// its outcome unknown.
+func begun(f *flight) bool {
+	r, ok := f.effect.(core.Run)
+	return ok && !f.done && r.Op.Effect.SideEffect()
+}
+
 // trustSince notes that a claim or renewal succeeded that was sent at an
 // instant of the uptime. The store's lease began later, so it ends later; the
 // margin is for what lies between the question and the effect, and for clocks
