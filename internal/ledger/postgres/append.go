@@ -37,7 +37,11 @@ func (l *Ledger) Append(ctx context.Context, a ledger.Append) ([]event.Event, er
 		return nil, err
 	}
 	var out []event.Event
-	err = l.write(ctx, "append to goal "+a.Goal, a.Durable, func(ctx context.Context, t *tx) error {
+	keep := soft
+	if a.Durable {
+		keep = durable
+	}
+	err = l.write(ctx, "append to goal "+a.Goal, keep, func(ctx context.Context, t *tx) error {
 		var row *ledger.Row
 		var tail rules.Tail
 		var now moment.Time

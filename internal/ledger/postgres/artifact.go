@@ -137,8 +137,8 @@ func (p packed) insert(now moment.Time) []step {
 }
 
 // upload writes what it is given in chunks, each in a transaction of its own,
-// and keeps one chunk in memory. The commits are soft: the one that makes the
-// artifact's row takes them to disk with it.
+// and keeps one chunk in memory. A server that is killed in between keeps what
+// it has taken: the source cannot be read again.
 type upload struct {
 	l   *Ledger
 	ctx context.Context
@@ -168,7 +168,7 @@ func (u *upload) flush() error {
 		return u.err
 	}
 	id := cmp.Or(u.id, uuid.NewString())
-	u.err = u.l.write(u.ctx, "store an artifact", false, func(ctx context.Context, t *tx) error {
+	u.err = u.l.write(u.ctx, "store an artifact", soft, func(ctx context.Context, t *tx) error {
 		return t.commit(ctx,
 			step{sql: "INSERT INTO @uploads (id, kept, touched) VALUES ($1, false, @store_clock()) ON CONFLICT (id) DO NOTHING", args: []any{id}},
 			step{sql: "INSERT INTO @chunks (upload, n, body) VALUES ($1, $2, $3) ON CONFLICT (upload, n) DO NOTHING", args: []any{id, u.n, u.buf}})
@@ -224,7 +224,7 @@ func (l *Ledger) PutArtifact(ctx context.Context, r io.Reader, media string) (ev
 // and, where it differs, replaced: that repairs a body that was damaged. The
 // old chunks stay for a while for those who are reading them.
 func (l *Ledger) put(ctx context.Context, p packed) error {
-	return l.write(ctx, "store artifact "+p.ref.SHA256, true, func(ctx context.Context, t *tx) error {
+	return l.write(ctx, "store artifact "+p.ref.SHA256, durable, func(ctx context.Context, t *tx) error {
 		var old string
 		var found, same bool
 		var now moment.Time

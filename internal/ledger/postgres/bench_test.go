@@ -43,7 +43,7 @@ func benchAppend(b *testing.B, durable bool) {
 // BenchmarkAppendDurable is one goal that waits for the disk at every step.
 func BenchmarkAppendDurable(b *testing.B) { benchAppend(b, true) }
 
-// BenchmarkAppendSoft is one goal that leaves the sync to a later append.
+// BenchmarkAppendSoft is one goal whose appends wait for no standby.
 func BenchmarkAppendSoft(b *testing.B) { benchAppend(b, false) }
 
 // BenchmarkAppendDurableGroup is 32 goals at once.

@@ -15,7 +15,7 @@ func (l *Ledger) SaveCache(ctx context.Context, goal string, c ledger.Cache) err
 		return notFound(goal)
 	}
 	body := compress(c.Blob)
-	return l.write(ctx, "save the cache of goal "+goal, false, func(ctx context.Context, t *tx) error {
+	return l.write(ctx, "save the cache of goal "+goal, fleeting, func(ctx context.Context, t *tx) error {
 		return t.commit(ctx, step{sql: `INSERT INTO @caches AS old (goal, seq, schema, body) VALUES ($1, $2, $3, $4)
 			ON CONFLICT (goal) DO UPDATE SET seq = excluded.seq, schema = excluded.schema, body = excluded.body
 			WHERE excluded.schema <> old.schema OR excluded.seq >= old.seq`,

@@ -71,7 +71,7 @@ func (l *Ledger) Claim(ctx context.Context, c ledger.Claim) (ledger.Ticket, erro
 func (l *Ledger) take(ctx context.Context, c ledger.Claim, locked step) (ticket ledger.Ticket, found bool, err error) {
 	// sent is what an earlier try may have committed.
 	var sent ledger.Ticket
-	err = l.write(ctx, "claim "+c.Goal, true, func(ctx context.Context, t *tx) error {
+	err = l.write(ctx, "claim "+c.Goal, durable, func(ctx context.Context, t *tx) error {
 		var row ledger.Row
 		var now moment.Time
 		if t.doubt {
@@ -116,7 +116,7 @@ func (l *Ledger) Renew(ctx context.Context, tk ledger.Ticket, lease time.Duratio
 	if !storable(tk.Goal) {
 		return ledger.Ticket{}, notFound(tk.Goal)
 	}
-	err := l.write(ctx, "renew the lease of goal "+tk.Goal, true, func(ctx context.Context, t *tx) error {
+	err := l.write(ctx, "renew the lease of goal "+tk.Goal, durable, func(ctx context.Context, t *tx) error {
 		var row *ledger.Row
 		var now moment.Time
 		if err := t.lock(ctx, tk.Goal, &row, step{sql: selectClock, dest: []any{&now}}); err != nil {
@@ -144,7 +144,7 @@ func (l *Ledger) Release(ctx context.Context, tk ledger.Ticket) error {
 	if !storable(tk.Goal) || !storable(tk.Owner) {
 		return nil
 	}
-	return l.write(ctx, "release goal "+tk.Goal, false, func(ctx context.Context, t *tx) error {
+	return l.write(ctx, "release goal "+tk.Goal, fleeting, func(ctx context.Context, t *tx) error {
 		return t.commit(ctx, step{sql: "UPDATE @goals SET lease_owner = '', lease_until = 0 WHERE goal = $1 AND lease_owner = $2 AND lease_owner <> ''",
 			args: []any{tk.Goal, tk.Owner}})
 	})

@@ -24,12 +24,25 @@ const (
 	mostPause  = time.Second
 )
 
-// settings of a transaction. A durable commit is on disk when it returns, also
-// where the database's default says otherwise, and stronger settings, such as
-// waiting for a standby, stay. A client that froze in mid-transaction must not
+// level says what a commit must survive, in the words of synchronous_commit.
+type level string
+
+const (
+	// durable is on disk when it returns, also where the database's default
+	// says otherwise; stronger settings, such as waiting for a standby, stay.
+	durable level = "on"
+	// soft survives the death of every process of the server, and does not
+	// wait for a standby. The weaker "off" would not do: the server would forget
+	// what a worker that lives on has been told and has shown to others.
+	soft level = "local"
+	// fleeting may be forgotten by a server that is killed.
+	fleeting level = "off"
+)
+
+// settings of a transaction. A client that froze in mid-transaction must not
 // keep a goal locked.
 const settings = `SELECT set_config('idle_in_transaction_session_timeout', '30s', true), set_config('synchronous_commit',
-	CASE WHEN NOT $1::boolean THEN 'off' WHEN current_setting('synchronous_commit') = 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true)`
+	CASE WHEN $1::text = 'on' AND current_setting('synchronous_commit') NOT IN ('off', 'local') THEN current_setting('synchronous_commit') ELSE $1::text END, true)`
 
 // errRaced asks for another try at once: the goal was created by someone else
 // between the look and the write.
@@ -145,9 +158,9 @@ type step struct {
 
 // tx is one try of a write.
 type tx struct {
-	l       *Ledger
-	conn    *pgx.Conn
-	durable bool
+	l     *Ledger
+	conn  *pgx.Conn
+	level level
 	// doubt says that an earlier try of the same write may have been
 	// committed. do must look before it writes.
 	doubt bool
@@ -174,7 +187,7 @@ func (t *tx) send(ctx context.Context, steps []step, last bool) error {
 	b := &pgx.Batch{}
 	if !t.begun {
 		b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
-		b.Queue(settings, t.durable)
+		b.Queue(settings, string(t.level))
 	}
 	for _, s := range steps {
 		b.Queue(t.l.q(s.sql), s.args...)
@@ -236,10 +249,10 @@ func (s step) receive(br pgx.BatchResults) error {
 // a failure, so it must keep nothing from a call that failed; when t.doubt is
 // set it must first look whether an earlier call was committed after all,
 // under a lock that the earlier one must have had.
-func (l *Ledger) write(ctx context.Context, op string, durable bool, do func(context.Context, *tx) error) error {
+func (l *Ledger) write(ctx context.Context, op string, keep level, do func(context.Context, *tx) error) error {
 	doubt := false
 	for r := l.retrier(); ; {
-		t := &tx{l: l, durable: durable, doubt: doubt}
+		t := &tx{l: l, level: keep, doubt: doubt}
 		err := l.try(ctx, t, do)
 		if err == nil {
 			return nil

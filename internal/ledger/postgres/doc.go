@@ -18,11 +18,14 @@
 // writes and commits. A goal that does not exist has no row to lock: there the
 // primary key of the events decides between two creators.
 //
-// Durable is synchronous_commit as the database has it (on, or something
-// stronger), soft is synchronous_commit=off for the transaction: the commit is
-// atomic, ordered and seen by all, survives the death of belay and of the
-// server's processes, and may be lost with the server's machine. The log is
-// written in order, so a durable commit takes every earlier one with it.
+// Durable is synchronous_commit=on, or what stronger setting the database has
+// (remote_apply), so that with a synchronous standby a durable commit is on two
+// machines. Soft is synchronous_commit=local: on this server's disk, without
+// the wait for the standby. It is not off, which loses the last half second
+// with the server's processes and not only with its power: a worker that lived
+// through such a crash, and everyone who follows it, would know events that the
+// ledger has forgotten and whose seqs it gives away again. Only what nobody
+// relies on is off: releases, caches, notices.
 //
 // Claims and renewals are durable here, unlike in SQLite, where every holder
 // dies with the machine: a server that came back without knowing who holds a

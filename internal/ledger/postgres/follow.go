@@ -271,7 +271,7 @@ func (s *sender) tell(goals []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_ = s.l.onConn(ctx, func(c *pgx.Conn) error {
-		t := &tx{l: s.l, conn: c}
+		t := &tx{l: s.l, conn: c, level: fleeting}
 		return t.send(ctx, []step{{sql: "SELECT pg_notify($1, g) FROM unnest($2::text[]) g", args: []any{s.l.channel(), goals}}}, true)
 	})
 }

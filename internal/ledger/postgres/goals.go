@@ -132,7 +132,7 @@ func (l *Ledger) Rebuild(ctx context.Context, row ledger.Row) error {
 	if !storable(row.Goal) {
 		return notFound(row.Goal)
 	}
-	return l.write(ctx, "rebuild goal "+row.Goal, true, func(ctx context.Context, t *tx) error {
+	return l.write(ctx, "rebuild goal "+row.Goal, durable, func(ctx context.Context, t *tx) error {
 		var old *ledger.Row
 		var tail rules.Tail
 		var first, now moment.Time

@@ -209,7 +209,7 @@ func TestAnyTextOfThePersonIsKept(t *testing.T) {
 func TestDurabilityHoldsWhateverTheDefaultIs(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Shared(t)
-	for def, want := range map[string][2]string{"off": {"on", "off"}, "on": {"on", "off"}, "remote_apply": {"remote_apply", "off"}} {
+	for def, want := range map[string][2]string{"off": {"on", "local"}, "local": {"on", "local"}, "on": {"on", "local"}, "remote_apply": {"remote_apply", "local"}} {
 		schema := pgtest.Schema()
 		l := open(t, server.DSN()+"&options=-c%20synchronous_commit%3D"+def, Options{Schema: schema})
 		conn := connect(t, server.DSN())

@@ -43,7 +43,7 @@ func TestAServerKilledInMidRunLosesAndDoublesNothing(t *testing.T) {
 			goal := fmt.Sprintf("g%d", g)
 			for ctx.Err() == nil {
 				head := uint64(len(acked[g]))
-				a := ledger.Append{Goal: goal, Head: head, Fence: min(head, 1), Durable: true, Row: ledgertest.RowOf(goal)}
+				a := ledger.Append{Goal: goal, Head: head, Fence: min(head, 1), Durable: head%4 == 0, Row: ledgertest.RowOf(goal)}
 				for range 1 + head%3 {
 					a.Events = append(a.Events, ledgertest.Message("x"))
 				}
