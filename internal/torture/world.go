@@ -43,7 +43,9 @@ func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
 // starts, carries the run's directory in its environment.
 func (w *world) environ(tortured bool) []string {
 	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.path("home"), "TMPDIR=" + os.TempDir(), "LANG=C.UTF-8", "GIT_CONFIG_NOSYSTEM=1",
-		"BELAY_STATE=" + w.path("state"), "BELAY_CONFIG=" + w.path("config")}
+		// Effects are counted outside the repository, where no sandbox lets a
+		// command write.
+		"BELAY_SANDBOX=none", "BELAY_STATE=" + w.path("state"), "BELAY_CONFIG=" + w.path("config")}
 	if tortured {
 		env = append(env, "BELAY_FAILPOINTS="+w.points, "BELAY_FAILPOINT_DIR="+w.path("points"))
 	}

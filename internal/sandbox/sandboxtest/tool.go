@@ -99,12 +99,8 @@ func serve(a []string) error {
 	return err
 }
 
-func ptrace(pid int) error {
-	if err := unix.PtraceAttach(pid); err != nil {
-		return err
-	}
-	return unix.PtraceDetach(pid)
-}
+// ptrace attaches; the kernel lets go of it when this process ends.
+func ptrace(pid int) error { return unix.PtraceAttach(pid) }
 
 func viaPidfd(pid int) error {
 	fd, err := unix.PidfdOpen(pid, 0)

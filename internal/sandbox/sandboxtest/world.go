@@ -31,6 +31,8 @@ type Backend struct {
 	// Enclosed says that a command's processes are in a namespace of their own,
 	// so that the end of its first one is the end of all, whatever they did.
 	Enclosed bool
+	// Confined backends give a command a private temporary folder.
+	Confined bool
 }
 
 // EnvBase names the folder under which the worlds of a test are built; it must

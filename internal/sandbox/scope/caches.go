@@ -66,6 +66,9 @@ func (c cache) dirs(homes, env []string) []string {
 // cache adds one folder, unless it would open more than a cache: a variable
 // that names the home directory itself, or the system's, opens nothing.
 func (s *set) cache(dir string, homes []string, mayMake bool) {
+	if _, err := os.Lstat(dir); err != nil && !mayMake {
+		return
+	}
 	real, err := filepath.EvalSymlinks(dir)
 	if os.IsNotExist(err) && mayMake {
 		real, err = dir, nil

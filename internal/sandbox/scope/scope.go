@@ -105,6 +105,10 @@ func (s *set) add(r Rule) {
 
 // at adds a rule for what a path leads to, if anything is there.
 func (s *set) at(path string, k Kind) {
+	// Most of what is asked for is not there, and one look tells.
+	if _, err := os.Lstat(path); err != nil {
+		return
+	}
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return

@@ -65,6 +65,9 @@ func New(state string, o Options) (*Sandbox, error) {
 		return nil, fmt.Errorf("shim: make the spool: %w", err)
 	}
 	s.tidy()
+	if o.Bounded {
+		sweepGroups()
+	}
 	return s, nil
 }
 
@@ -187,7 +190,7 @@ func (s *Sandbox) specOf(c sandbox.Command) (spec, error) {
 }
 
 func (s *Sandbox) limitsOf(c sandbox.Command) limits {
-	l := limits{Memory: c.MaxMemory, Processes: c.MaxProcesses, CPU: c.MaxCPU, FileSize: c.MaxFileSize, Groups: s.options.Bounded}
+	l := limits{Memory: c.MaxMemory, Processes: c.MaxProcesses, CPU: c.MaxCPU, FileSize: c.MaxFileSize}
 	if s.options.Bounded {
 		if l.Processes == 0 {
 			l.Processes = DefaultProcesses
@@ -410,9 +413,13 @@ func (s *Sandbox) endGone(key string) error {
 	if sp.Boot != s.boot {
 		return fmt.Errorf("shim: attempt %s: %w (the machine restarted, or it ran on another one)", key, sandbox.ErrGone)
 	}
-	groupsOf(sp.ID).kill()
+	// Without a marker nothing was started, and without groups they do nothing.
+	var m marker
+	_ = r.readJSON(shimFile, &m)
+	g := groupsOf(m.Group)
+	g.kill()
 	ended, left := endMarked(sp.ID)
-	groupsOf(sp.ID).remove()
+	g.remove()
 	switch {
 	case left > 0:
 		return fmt.Errorf("shim: attempt %s: %w (%d of its processes could not be ended)", key, sandbox.ErrGone, left)

@@ -263,7 +263,7 @@ func TestEveryStateOfARecordIsToldByItsFiles(t *testing.T) {
 			defer syscall.Close(fd)
 		}
 		if c.f.marker {
-			if err := errors.Join(r.prepareMarker(Identity{Pid: 1}), r.showMarker()); err != nil {
+			if err := errors.Join(r.prepareMarker(marker{Identity: Identity{Pid: 1}}), r.showMarker()); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -18,7 +18,7 @@ import (
 // spawn starts the command with the given output. It must be called on the
 // thread that stays for the shim's life: the parent-death signal is bound to
 // it.
-func (sp spec) spawn(r record, output *os.File) (int, error) {
+func (sp spec) spawn(r record, output *os.File, g groups) (int, error) {
 	if st, err := os.Stat(sp.Launch.Dir); err != nil {
 		return 0, fmt.Errorf("working directory: %w", err)
 	} else if !st.IsDir() {
@@ -53,6 +53,9 @@ func (sp spec) spawn(r record, output *os.File) (int, error) {
 		if err := os.Mkdir(r.file(scratchDir), 0o700); err != nil {
 			return 0, err
 		}
+	}
+	if held := sp.Limits.held(g.limit(sp.Limits)); held != "" {
+		attr.Env = append([]string{envHeld + "=" + held}, attr.Env...)
 	}
 	return spawnHelped(r, helper, attr)
 }
@@ -131,6 +134,9 @@ func Help(name string, p Prepare) {
 
 // becomeCommand is a helper's main. It returns only when it fails, after
 // having said why on its descriptor 3.
+//
+// Which limits are left to it the shim says in the environment, where groups
+// hold the others.
 func becomeCommand(dir string, prepare Prepare) int {
 	runtime.LockOSThread()
 	// Once the limit on memory is set, this runtime could not even take what a
@@ -147,16 +153,17 @@ func becomeCommand(dir string, prepare Prepare) int {
 		if err != nil {
 			return err
 		}
-		limits := sp.Limits
-		if limits.Groups {
-			limits = groupsOf(sp.ID).join(limits)
+		left := sp.Limits
+		if os.Getenv(envHeld) != "" {
+			left = left.without(os.Getenv(envHeld))
 		}
+		preferred()
 		if prepare != nil {
 			if err := prepare(&sp.Launch, dir, r.file(scratchDir)); err != nil {
 				return err
 			}
 		}
-		for _, l := range limits.rlimits() {
+		for _, l := range left.rlimits() {
 			if err := l.set(); err != nil {
 				return err
 			}
@@ -165,6 +172,34 @@ func becomeCommand(dir string, prepare Prepare) int {
 	}()
 	_, _ = syscall.Write(3, []byte(clip(err.Error())))
 	return 127
+}
+
+// preferred makes this process and what it starts the first to be ended when
+// memory runs out: the shim, which tells of it, must not be.
+func preferred() { _ = os.WriteFile("/proc/self/oom_score_adj", []byte("500"), 0) }
+
+// held names the limits that are no more to be set, for a helper.
+func (l limits) held(left limits) string {
+	var out []string
+	if l.Memory != left.Memory {
+		out = append(out, "memory")
+	}
+	if l.Processes != left.Processes {
+		out = append(out, "processes")
+	}
+	return strings.Join(out, ",")
+}
+
+func (l limits) without(held string) limits {
+	for h := range strings.SplitSeq(held, ",") {
+		switch h {
+		case "memory":
+			l.Memory = 0
+		case "processes":
+			l.Processes = 0
+		}
+	}
+	return l
 }
 
 type rlimit struct {

@@ -31,6 +31,7 @@ type helper struct {
 	conn    *os.File
 	in      *bufio.Reader
 	gone    chan struct{} // closed when the process has been reaped
+	group   string
 }
 
 // errRefused wraps a shim's own statement that nothing has run.
@@ -45,11 +46,21 @@ const (
 	helperArg = "shim"
 	limitArg  = "shim-limit"
 	envHelper = "BELAY_SHIM"
+	// envGroup names the control groups a shim is to enter, envHeld the limits
+	// that they hold, for a helper.
+	envGroup = "BELAY_SHIM_GROUP"
+	envHeld  = "BELAY_SHIM_HELD"
 )
 
 // startHelper starts this same binary as an idle shim. /proc/self/exe is this
 // very file even after an upgrade replaced or removed it.
-func startHelper() (*helper, error) {
+func (s *Sandbox) startHelper() (*helper, error) {
+	var group string
+	env := append(failpoint.Environ(), envHelper+"=1", "GOMAXPROCS=2")
+	if s.options.Bounded {
+		group = groupPrefix + newID()
+		env = append(env, envGroup+"="+group)
+	}
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("make a socket for the shim: %w", err)
@@ -71,7 +82,7 @@ func startHelper() (*helper, error) {
 		// The shim needs nothing of the worker's environment, and what it does
 		// not have it cannot leak. It keeps no directory of the user's busy. Two
 		// processors are plenty: it mostly waits.
-		Dir: "/", Env: append(failpoint.Environ(), envHelper+"=1", "GOMAXPROCS=2"),
+		Dir: "/", Env: env,
 		Files: []*os.File{null, null, null, theirs},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
@@ -79,7 +90,7 @@ func startHelper() (*helper, error) {
 		ours.Close()
 		return nil, fmt.Errorf("start the shim: %w", err)
 	}
-	return &helper{process: p, conn: ours, in: bufio.NewReader(ours), gone: make(chan struct{})}, nil
+	return &helper{process: p, conn: ours, in: bufio.NewReader(ours), gone: make(chan struct{}), group: group}, nil
 }
 
 // take offers a record and waits until the shim holds it.
@@ -157,6 +168,7 @@ func (h *helper) dismiss() {
 	// stopped or stuck. It has started nothing.
 	_ = h.process.Kill()
 	_, _ = h.process.Wait()
+	groupsOf(h.group).remove()
 }
 
 // takeHelper gives the record to the idle shim, or to a new one when there is
@@ -176,7 +188,7 @@ func (s *Sandbox) takeHelper(r record) (*helper, error) {
 			return nil, err
 		}
 	}
-	h, err := startHelper()
+	h, err := s.startHelper()
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +218,7 @@ func (s *Sandbox) replenish(after *helper) {
 		case <-after.gone:
 		case <-time.After(replenishAfter):
 		}
-		h, err := startHelper()
+		h, err := s.startHelper()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.refill = false

@@ -73,8 +73,6 @@ type limits struct {
 	Processes int           `json:"processes,omitempty"`
 	CPU       time.Duration `json:"cpu,omitempty"`
 	FileSize  int64         `json:"file_size,omitempty"`
-	// Groups says that control groups hold memory and processes where they can.
-	Groups bool `json:"groups,omitempty"`
 }
 
 // Identity names one shim process so that a reused pid is never taken for it.
@@ -84,6 +82,13 @@ type Identity struct {
 	Start uint64 `json:"start"`
 	// Boot is the kernel's boot id.
 	Boot string `json:"boot"`
+}
+
+// marker is the content of shim.json.
+type marker struct {
+	Identity
+	// Group names the shim's control groups, if it was to have any.
+	Group string `json:"group,omitempty"`
 }
 
 // ended is the content of result.json.
@@ -220,8 +225,8 @@ func (r record) prepare(s spec) error {
 
 // prepareMarker writes the shim's identity where nobody looks for it, so that
 // showMarker costs one rename.
-func (r record) prepareMarker(id Identity) error {
-	b, err := json.Marshal(id)
+func (r record) prepareMarker(m marker) error {
+	b, err := json.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("shim: encode %s: %w", shimFile, err)
 	}

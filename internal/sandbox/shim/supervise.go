@@ -65,6 +65,7 @@ func serve() int {
 	if err != nil {
 		return 1 // the worker sees the end of file and starts another
 	}
+	defer s.leaveGroups()
 	sock := os.NewFile(socketFD, "worker")
 	in := bufio.NewReader(sock)
 	line, err := in.ReadString('\n')
@@ -155,10 +156,13 @@ type supervisor struct {
 	record record
 	spec   spec
 	groups groups
-	alive  int
-	output *os.File
-	from   *os.File // the command's output: read here,
-	to     *os.File // written there
+	// entered brings the groups once this process is in them.
+	entered chan groups
+	group   string
+	alive   int
+	output  *os.File
+	from    *os.File // the command's output: read here,
+	to      *os.File // written there
 
 	main    int
 	exited  chan syscall.WaitStatus // the command's first process ended
@@ -205,7 +209,7 @@ func ready() (*supervisor, error) {
 	if syscall.Getrlimit(syscall.RLIMIT_CORE, &core) == nil {
 		_ = syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{Cur: 0, Max: core.Max})
 	}
-	s := &supervisor{me: me, exited: make(chan syscall.WaitStatus, 1), empty: make(chan struct{}),
+	s := &supervisor{me: me, entered: make(chan groups, 1), group: os.Getenv(envGroup), exited: make(chan syscall.WaitStatus, 1), empty: make(chan struct{}),
 		signals: make(chan os.Signal, 4), stops: make(chan string), extra: map[Identity]bool{}}
 	if s.from, s.to, err = os.Pipe(); err != nil {
 		return nil, err
@@ -219,6 +223,10 @@ func ready() (*supervisor, error) {
 	// end, such as the machine's shutdown.
 	signal.Notify(s.signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	go func() {
+		s.entered <- groupsOf(s.group).enter()
+		close(s.entered)
+	}()
 	// The first use of a type by encoding/json is the slow one.
 	if b, err := json.Marshal(spec{}); err == nil {
 		_ = json.Unmarshal(b, new(spec))
@@ -246,7 +254,15 @@ func (s *supervisor) take(r record) error {
 		return err
 	}
 	go s.listen(os.NewFile(uintptr(control), controlFIFO))
-	return r.prepareMarker(s.me)
+	return r.prepareMarker(marker{s.me, s.group})
+}
+
+// leaveGroups leaves nothing of the groups behind.
+func (s *supervisor) leaveGroups() {
+	if s.groups == nil {
+		s.groups = <-s.entered // at once, when run has taken it
+	}
+	s.groups.leave()
 }
 
 // listen takes stop requests for as long as the process lives.
@@ -270,12 +286,8 @@ func (s *supervisor) listen(control *os.File) {
 func (s *supervisor) run(started func()) sandbox.Result {
 	var err error
 	s.began = time.Now()
-	if s.spec.Limits.Groups {
-		s.groups = groupsOf(s.spec.ID)
-		s.groups.make(s.spec.Limits)
-		defer s.groups.remove()
-	}
-	s.main, err = s.spec.spawn(s.record, s.to)
+	s.groups = <-s.entered
+	s.main, err = s.spec.spawn(s.record, s.to, s.groups)
 	s.to.Close()
 	if err != nil {
 		started()

@@ -79,7 +79,7 @@ func TestShimKilledAtAnyInstantIsNeverRunTwiceAndNeverClaimedWrongly(t *testing.
 	for i := range 60 {
 		effects := effectFile(t)
 		c := shell(fmt.Sprintf("k.%d", i), "echo effect >> "+effects+"; sleep 0.003; exit 5")
-		h, err := startHelper()
+		h, err := s.startHelper()
 		if err != nil {
 			t.Fatal(err)
 		}
