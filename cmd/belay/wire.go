@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"belay/internal/cli"
 	"belay/internal/effect"
@@ -74,6 +73,14 @@ func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() erro
 	if err != nil {
 		return nil, nil, errors.Join(err, l.Close())
 	}
+	db, err := database(o)
+	if err != nil {
+		return nil, nil, errors.Join(err, l.Close())
+	}
+	lease, err := leaseOf(os.Getenv(envLease))
+	if err != nil {
+		return nil, nil, errors.Join(err, l.Close())
+	}
 	boxes := &boxes{chooser: chooser(state)}
 	s := service.New(service.Config{
 		Ledger: l,
@@ -95,6 +102,14 @@ func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() erro
 		Dead:      deadWorker,
 		Place:     here,
 		Lease:     failpoint.Tune[time.Duration](0, 900*time.Millisecond),
+		AddRules:  policyFile(filepath.Join(configDir(), "policy.yaml")).add, RemoveRules: policyFile(filepath.Join(configDir(), "policy.yaml")).remove,
+		CheckPolicy: checkPolicy,
+		Rules:       func(repo string) ([]rule, []string, error) { return loadRules(configDir(), repo) },
+		Worker:      newWorker,
+		Dead:        deadWorker,
+		Place:       here,
+		Travel:      db != "",
+		Lease:       lease,
 	})
 	done := func() error {
 		return errors.Join(boxes.close(), l.Close())

@@ -193,6 +193,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(a.demoCommand(), a.runCommand(), a.resumeCommand(), a.attendCommand(), a.workerCommand("worker"), a.workerCommand("serve"))
 	root.AddCommand(a.readCommands()...)
 	root.AddCommand(a.answerCommands()...)
+	root.AddCommand(a.policyCommand())
 	root.AddCommand(a.doctorCommand(), a.versionCommand())
 	return root
 }

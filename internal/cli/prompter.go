@@ -78,7 +78,7 @@ func (p *prompter) show(s core.Snapshot) {
 		if text, err := p.service.Whole(p.app.ctx, q.Intent.Preview); err == nil {
 			fmt.Fprintln(w, p.app.diff(text))
 		}
-		fmt.Fprint(w, "[y]es, [n]o, n REASON, or a message: ")
+		fmt.Fprint(w, "[y]es, [a]lways, for this [g]oal, [n]o, n REASON, or a message: ")
 		return
 	}
 	fmt.Fprintf(w, "\n%s %s\n", p.app.paint(yellow, "waits for you:"), Safe(s.WaitDetail))
@@ -99,6 +99,12 @@ func (p *prompter) answer(ctx context.Context, s core.Snapshot, line string) (bo
 			return len(s.PendingApprovals) == 1, p.service.Approve(ctx, p.goal, a)
 		case "n", "no":
 			return len(s.PendingApprovals) == 1, p.service.Deny(ctx, p.goal, a)
+		case "a", "always", "g", "goal":
+			if rest != "" {
+				break // a sentence that begins with the word
+			}
+			done, err := p.always(ctx, a, strings.HasPrefix(strings.ToLower(word), "a"))
+			return done && len(s.PendingApprovals) == 1, err
 		}
 		return true, p.service.Say(ctx, p.goal, line, event.Message)
 	}
@@ -111,6 +117,42 @@ func (p *prompter) answer(ctx context.Context, s core.Snapshot, line string) (bo
 		}
 	}
 	return true, p.service.Say(ctx, p.goal, line, event.Message)
+}
+
+// always shows the rules that would answer this question for good and, once
+// the person has seen them, records them.
+func (p *prompter) always(ctx context.Context, a service.Answer, save bool) (bool, error) {
+	w := p.app.Stdout
+	rules, err := p.service.Suggest(ctx, p.goal, a.Op)
+	if err != nil {
+		return false, err
+	}
+	if len(rules) == 0 {
+		fmt.Fprintln(w, "no rule can allow this beforehand: answer it each time")
+		return false, nil
+	}
+	where := "for this goal only"
+	if save {
+		where = "in your policy.yaml, and for this goal"
+	}
+	fmt.Fprintf(w, "%s, this is allowed without a question:\n", where)
+	for _, r := range rules {
+		fmt.Fprintf(w, "  %s\n", Safe(ruleFlags(r)))
+	}
+	fmt.Fprint(w, "save it? [y]es, [n]o: ")
+	select {
+	case <-ctx.Done():
+		return false, nil
+	case line, ok := <-p.lines:
+		if !ok {
+			return false, service.ErrNobody
+		}
+		switch strings.ToLower(strings.TrimSpace(line)) {
+		case "y", "yes":
+			return true, p.service.Always(ctx, p.goal, a, rules, save)
+		}
+	}
+	return false, nil
 }
 
 // claimWaits reports whether a claim of completion waits for the person, as

@@ -20,9 +20,11 @@ type runFlags struct {
 	repo, file, model string
 	tests             []string
 	plan, approve     string
+	approvalTimeout   time.Duration
 	sandbox           string
 	unverified        bool
 	detach            bool
+	queue             bool
 	travel            bool
 	travelSaid        bool
 	limits            limitFlags
@@ -90,8 +92,11 @@ func (a *app) runCommand() *cobra.Command {
 	c.Flags().StringVar(&f.approve, "approve", "ask", "ask, auto (grant what policy asks, for this goal, on record) or never (deny it)")
 	c.Flags().StringVar(&f.sandbox, "sandbox", "", "what confines commands: auto (the strongest that holds here), bwrap, landlock,\n"+
 		"or none, on record (default: $BELAY_SANDBOX, else auto)")
+	c.Flags().DurationVar(&f.approvalTimeout, "approval-timeout", 0, "a question that nobody answers within this time counts as denied (default: never)")
 	c.Flags().BoolVar(&f.unverified, "accept-unverified", false, "accept a claim that nothing can check; it is recorded as such")
 	c.Flags().BoolVar(&f.detach, "detach", false, "work in the background; print the goal and return")
+	c.Flags().BoolVar(&f.queue, "queue", false, "record the goal and return; a belay worker takes it up")
+	c.MarkFlagsMutuallyExclusive("detach", "queue")
 	c.Flags().BoolVar(&f.travel, "travel", false, "keep the workspace's every state in the ledger, so that a worker on another machine can go on (default: with --db postgres://…)")
 	f.limits.register(c)
 	return c
@@ -109,6 +114,9 @@ func (a *app) run(f runFlags, args []string) error {
 		}
 		for _, w := range started.Warnings {
 			fmt.Fprintln(a.Stderr, "belay: "+Safe(w))
+		}
+		if f.queue {
+			return a.printJSONOr(map[string]string{"goal": started.Goal}, func(w io.Writer) { fmt.Fprintln(w, started.Goal) })
 		}
 		if f.detach {
 			if err := a.Background(a.opts, started.Goal); err != nil {
@@ -167,6 +175,10 @@ func (a *app) request(f runFlags, args []string) (service.StartRequest, error) {
 	}
 	req.Settings = event.Settings{Model: f.model, Plan: event.PlanMode(f.plan), Approve: event.ApproveMode(f.approve),
 		AcceptUnverified: f.unverified, Sandbox: f.sandbox}
+	if f.approvalTimeout < 0 || f.approvalTimeout > 0 && f.approvalTimeout < time.Second {
+		return req, usagef("--approval-timeout is at least 1s, not %s", f.approvalTimeout)
+	}
+	req.Settings.ApprovalTimeoutMS = f.approvalTimeout.Milliseconds()
 	switch req.Settings.Plan {
 	case event.PlanAuto, event.PlanAlways, event.PlanNever:
 	default:

@@ -72,7 +72,12 @@ func (w *step) advanceOps() bool {
 	o := w.s.Open[0]
 	switch {
 	case o.Phase == operation.Awaiting:
-		w.emitBy(event.ActorRuntime, "", event.GoalWaiting{Reason: event.WaitApproval, Detail: o.Tool + " (" + o.ID + ")"})
+		until := w.s.askedUntil()
+		if !until.IsZero() && w.in.Now >= until {
+			w.timeOut()
+			return true
+		}
+		w.emitBy(event.ActorRuntime, "", event.GoalWaiting{Reason: event.WaitApproval, Until: until, Detail: o.Tool + " (" + o.ID + ")"})
 		w.endTurn(event.StopNeedsApproval, o.ID)
 		return false
 	case o.Effect == event.Control:
@@ -177,6 +182,9 @@ func (w *step) judgeCount(tool, action string, f *fault.Fault, n int64) {
 	}
 	switch judgeProgress(n, w.s.Settings.SameError) {
 	case forbid:
+		if w.s.Progress.Forbidden[action] == f.Signature {
+			return // said before, in this same response
+		}
 		w.emitBy(event.ActorRuntime, "", event.ProgressAlarm{Signal: "repeated_error", Count: n,
 			Detail: fmt.Sprintf("%s failed %d times in the same way: %s", tool, n, clip(f.Message, 200))})
 		w.emitBy(event.ActorRuntime, "", event.ActionForbidden{Tool: tool, Action: action, Signature: f.Signature, Count: n})

@@ -130,6 +130,9 @@ func (s *State) applyGoal(e event.Event) bool {
 		s.HandOff = &p
 	case event.BudgetExtended:
 		s.Budget.Limits = p.Limits
+	case event.PolicyChanged:
+		s.Settings.Rules, s.Settings.Approve = p.Rules, p.Approve
+		s.Progress.Afresh() // what policy refused is no failure any more
 	default:
 		return false
 	}
@@ -292,12 +295,12 @@ func (s *State) applyOperation(e event.Event) bool {
 		o := s.move(e, func(o operation.Op) (operation.Op, error) { return o.Reject(p.Outcome) })
 		s.Approvals.Withdraw(e.Op)
 		if p.Outcome == event.Rejected && o.Tool != ToolFinish && p.Fault.Signature != "" {
-			s.Progress.Note(o.ArgsHash, p.Fault.Signature)
+			s.Progress.Note(o.ArgsHash, p.Fault.Signature, o.Request)
 		}
 	case event.ApprovalRequested:
 		s.move(e, func(o operation.Op) (operation.Op, error) { return o.RequestApproval(p.Intent) })
 		s.Approvals.Ask(approval.Pending{Op: e.Op, Tool: p.Tool, Intent: p.Intent, Access: p.Access,
-			Why: p.Why, Renewed: p.Renewed, Seq: e.Seq})
+			Why: p.Why, Renewed: p.Renewed, Seq: e.Seq, Asked: e.Time})
 	case event.ApprovalGranted:
 		s.move(e, func(o operation.Op) (operation.Op, error) { return o.Grant(p.Intent) })
 		if !s.Approvals.Grant(e.Op, p.Intent) {
@@ -413,7 +416,7 @@ func (s *State) countFailure(o operation.Op, p event.OperationFinished) {
 	if p.Outcome != event.Failed || p.Result.Fault == nil {
 		return
 	}
-	s.Progress.Note(o.ArgsHash, p.Result.Fault.Signature)
+	s.Progress.Note(o.ArgsHash, p.Result.Fault.Signature, o.Request)
 }
 
 // know notes the content of a file, "" for none. The map is shared with other

@@ -68,6 +68,13 @@ type (
 	Revise struct{ Spec event.GoalSpec }
 	// ExtendBudget replaces the limits.
 	ExtendBudget struct{ Limits event.Limits }
+	// ChangePolicy adds and removes rules of this goal, and with Approve set
+	// says who answers from now on. Rules that are removed are named by id.
+	ChangePolicy struct {
+		Add     []event.Rule
+		Remove  []string
+		Approve event.ApproveMode
+	}
 	// Reconcile settles an unknown outcome.
 	Reconcile struct {
 		Op      string
@@ -149,6 +156,9 @@ type (
 		Key         string
 		TimeoutMS   int64
 		Destructive bool
+		// Kept is the checkpoint under which the tree of now was kept, "" for
+		// none.
+		Kept string
 		// Tree is the workspace as it is now, and what changed since the state's
 		// revision.
 		Observation Observation
@@ -226,6 +236,7 @@ func (Resume) isInput()        {}
 func (Cancel) isInput()        {}
 func (Revise) isInput()        {}
 func (ExtendBudget) isInput()  {}
+func (ChangePolicy) isInput()  {}
 func (Reconcile) isInput()     {}
 func (Sighted) isInput()       {}
 func (Adopt) isInput()         {}

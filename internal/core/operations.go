@@ -104,8 +104,10 @@ func readerOnly(s State, o operation.Op, v policy.Verdict) bool {
 	return !v.Network
 }
 
-func (w *step) judge(o operation.Op) policy.Verdict {
-	return policy.Judge(policy.Config{Rules: w.s.Settings.Rules, TestCommands: w.s.TestCommands(), Root: w.s.Repo}, o.Tool, o.Effect, o.Access)
+func (w *step) judge(o operation.Op) policy.Verdict { return w.s.judge(o) }
+
+func (s State) judge(o operation.Op) policy.Verdict {
+	return policy.Judge(policy.Config{Rules: s.Settings.Rules, TestCommands: s.TestCommands(), Root: s.Repo}, o.Tool, o.Effect, o.Access)
 }
 
 func (w *step) reject(o operation.Op, f *fault.Fault) {
@@ -134,13 +136,13 @@ func (w *step) prepared(b Prepared) {
 		w.reject(o, f)
 		return
 	}
-	intent := event.Intent{Files: b.Files, Preview: b.Preview, Key: b.Key, Destructive: b.Destructive}
+	v := w.judge(o)
+	intent := event.Intent{Files: b.Files, Preview: b.Preview, Key: b.Key, Destructive: b.Destructive || v.Destructive}
 	intent.Hash = intentHash(o, b)
 	if why, denied := w.s.Approvals.WasDenied(intent.Hash); denied {
 		w.reject(o, fault.New(fault.UserDenied, fault.User, "this exact action was denied before: "+why, "do something else, or ask the user"))
 		return
 	}
-	v := w.judge(o)
 	if v.Decision == policy.Allow && !b.Destructive || o.Phase == operation.Approved && o.Intent.Hash == intent.Hash {
 		w.startOp(o, intent, b)
 		return
@@ -194,6 +196,10 @@ func (w *step) startOp(o operation.Op, intent event.Intent, b Prepared) {
 			return
 		}
 		deadline = min(deadline, left)
+	}
+	if b.Kept != "" {
+		w.emitBy(event.ActorRuntime, o.ID, event.CheckpointCreated{Checkpoint: b.Kept, Tree: w.s.Revision.Tree,
+			Why: "before " + o.Tool + ", which can discard work"})
 	}
 	w.emitOp(o.ID, event.OperationStarted{Attempt: o.Attempt + 1, Intent: intent, Tree: w.s.Revision.Tree, DeadlineMS: deadline,
 		Place: w.s.Holder.Place})

@@ -36,6 +36,8 @@ func (w *step) fromPeople() (bool, error) {
 		return true, w.revise(b)
 	case ExtendBudget:
 		return true, w.extend(b)
+	case ChangePolicy:
+		return true, w.changePolicy(b)
 	case Reconcile:
 		return true, w.reconcileByUser(b)
 	case Adopt:

@@ -168,7 +168,7 @@ func Row(s State) ledger.Row {
 	if s.Wait != nil {
 		r.WaitReason = string(s.Wait.Reason)
 		r.WakeAt = s.Wait.Until
-		if !r.WakeAt.IsZero() {
+		if !r.WakeAt.IsZero() && !s.AnyStarted() {
 			r.Runnable = false // it becomes claimable when its time comes
 		}
 	}

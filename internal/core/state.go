@@ -13,7 +13,7 @@ import (
 
 // StateSchema is the version of State's shape. A cached state of another
 // schema is ignored and rebuilt from the ledger.
-const StateSchema = 3
+const StateSchema = 4
 
 // State is where a goal stands: only ever the fold of its ledger. It is bounded:
 // it holds what decisions need, not the conversation.

@@ -106,6 +106,8 @@ func describe(e event.Event) (name, detail string) {
 		return string(e.Type), p.Reason
 	case event.BudgetExtended:
 		return string(e.Type), ""
+	case event.PolicyChanged:
+		return string(e.Type), policyWords(p)
 	}
 	return describeWork(e)
 }

@@ -92,7 +92,7 @@ func wantedNext(s State) []Effect {
 	}
 	head := s.Open[0]
 	if head.Effect.SideEffect() && (head.Phase == operation.Proposed || head.Phase == operation.Approved) {
-		es = append(es, Prepare{Op: head, From: s.Revision.Tree, Baseline: s.BaselineTree()})
+		es = append(es, Prepare{Op: head, From: s.Revision.Tree, Baseline: s.BaselineTree(), Keep: s.judge(head).Destructive})
 	}
 	return es
 }
@@ -132,7 +132,7 @@ func (s State) Runnable(now moment.Time) bool {
 	if s.Wait.Reason == event.WaitRetry {
 		return now >= s.Wait.Until
 	}
-	return s.AnyStarted()
+	return s.AnyStarted() || !s.Wait.Until.IsZero() && now >= s.Wait.Until
 }
 
 // unsettled reports whether a holder left something behind that a worker has to

@@ -106,6 +106,16 @@ type BudgetExtended struct {
 	Limits Limits `json:"limits"`
 }
 
+// PolicyChanged is a person's word on what this goal may do from now on. It
+// holds the whole of it, not the difference.
+type PolicyChanged struct {
+	Rules   []Rule      `json:"rules"`
+	Approve ApproveMode `json:"approve"`
+	// Added and Removed name what changed, by the ids of rules.
+	Added   []string `json:"added,omitempty"`
+	Removed []string `json:"removed,omitempty"`
+}
+
 // TurnStarted opens a turn under a ticket.
 type TurnStarted struct {
 	Worker string `json:"worker"`

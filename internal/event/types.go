@@ -13,6 +13,7 @@ const (
 	TypeGoalWoken            Type = "goal_woken"
 	TypeGoalHandedOff        Type = "goal_handed_off"
 	TypeBudgetExtended       Type = "budget_extended"
+	TypePolicyChanged        Type = "policy_changed"
 	TypeTurnStarted          Type = "turn_started"
 	TypeTurnEnded            Type = "turn_ended"
 	TypeUserMessage          Type = "user_message"
@@ -81,6 +82,9 @@ func (GoalWoken) EventType() Type { return TypeGoalWoken }
 
 // EventType returns TypeGoalHandedOff.
 func (GoalHandedOff) EventType() Type { return TypeGoalHandedOff }
+
+// EventType returns TypePolicyChanged.
+func (PolicyChanged) EventType() Type { return TypePolicyChanged }
 
 // EventType returns TypeBudgetExtended.
 func (BudgetExtended) EventType() Type { return TypeBudgetExtended }
@@ -208,6 +212,7 @@ func init() {
 	register[GoalWoken]()
 	register[GoalHandedOff]()
 	register[BudgetExtended]()
+	register[PolicyChanged]()
 	register[TurnStarted]()
 	register[TurnEnded]()
 	register[UserMessage]()

@@ -162,6 +162,9 @@ type Settings struct {
 	Rules []Rule `json:"rules,omitempty"`
 	// Sandbox is how commands are confined: "none" or a backend.
 	Sandbox string `json:"sandbox,omitempty"`
+	// ApprovalTimeoutMS is how long a question about an operation may stay open
+	// before it counts as denied; 0 means for ever.
+	ApprovalTimeoutMS int64 `json:"approval_timeout_ms,omitempty"`
 	// Travel keeps every observed tree as an artifact beside the events, so that
 	// a worker at another place can go on.
 	Travel bool `json:"travel,omitempty"`

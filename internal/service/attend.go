@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"belay/internal/core"
 	"belay/internal/core/lifecycle"
@@ -70,6 +71,8 @@ func (s *Service) Attend(ctx context.Context, goal string, o AttendOptions) (cor
 // with the goal as it is.
 var ErrNobody = errors.New("nobody answers")
 
+var errDue = errors.New("the time to answer is over")
+
 // ask lets the person be asked until the goal can go on.
 func (s *Service) ask(ctx context.Context, goal string, snap core.Snapshot, o *AttendOptions) error {
 	asking, cancel := context.WithCancelCause(ctx)
@@ -82,7 +85,15 @@ func (s *Service) ask(ctx context.Context, goal string, snap core.Snapshot, o *A
 			cancel(err)
 		}
 	}()
+	if st, err := s.state(ctx, goal); err == nil && st.Wait != nil && !st.Wait.Until.IsZero() {
+		// A question that nobody answers in time is answered by the goal itself.
+		due := time.AfterFunc(time.Until(st.Wait.Until.Std()), func() { cancel(errDue) })
+		defer due.Stop()
+	}
 	err := s.news(asking, goal, snap.Head, o)
+	if errors.Is(err, errDue) {
+		err = nil
+	}
 	cancel(nil)
 	asked := <-left
 	if asked != nil && asking.Err() != nil && !errors.Is(asked, context.Canceled) {

@@ -57,6 +57,11 @@ type Config struct {
 	Secrets *redact.Redactor
 	// Rules are the user's policy rules, read anew for each new goal.
 	Rules func(repo string) (rules []event.Rule, warnings []string, err error)
+	// AddRules saves rules in the user's policy file and returns them with their
+	// ids; RemoveRules deletes them by id; CheckPolicy reads any policy file.
+	AddRules    func(rules []event.Rule) ([]event.Rule, error)
+	RemoveRules func(ids []string) error
+	CheckPolicy func(path string) (rules []event.Rule, warnings []string, err error)
 	// Worker makes a new worker name; Dead reports whether the process behind a
 	// worker name is known to be gone.
 	Worker func() string

@@ -5,7 +5,10 @@
 // It must not know what an intent means.
 package approval
 
-import "belay/internal/event"
+import (
+	"belay/internal/event"
+	"belay/internal/moment"
+)
 
 // Pending is a question to a person.
 type Pending struct {
@@ -15,8 +18,9 @@ type Pending struct {
 	Access  event.Access `json:"access"`
 	Why     []string     `json:"why,omitempty"`
 	Renewed bool         `json:"renewed,omitempty"`
-	// Seq is the event that asked.
-	Seq uint64 `json:"seq"`
+	// Seq is the event that asked, Asked its time.
+	Seq   uint64      `json:"seq"`
+	Asked moment.Time `json:"asked,omitzero"`
 }
 
 // Book keeps the pending questions in order and the denied intents.

@@ -1,0 +1,241 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"belay/internal/core"
+	"belay/internal/event"
+	"belay/internal/service"
+)
+
+func (a *app) policyCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "policy", Short: "explain, list, check and change what needs no question", Args: exactly(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(a.explainCommand(), a.listRulesCommand(), a.checkRulesCommand(), a.allowCommand(), a.revokeCommand(), a.goalPolicyCommand())
+	return c
+}
+
+func (a *app) explainCommand() *cobra.Command {
+	var repo string
+	var tests []string
+	c := &cobra.Command{
+		Use: `explain "COMMAND"`, Short: "show the parts of a command, the rule behind each verdict, and what would allow it", Args: exactly(1, 1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir, err := filepath.Abs(repo)
+			if err != nil {
+				return err
+			}
+			return a.with(func(s *service.Service) error {
+				e, err := s.Explain(a.ctx, dir, args[0], tests)
+				if err != nil {
+					return err
+				}
+				return a.printJSONOr(e, func(w io.Writer) { a.explain(w, e) })
+			})
+		},
+	}
+	c.Flags().StringVar(&repo, "repo", ".", "the repository whose belay.yaml counts")
+	c.Flags().StringArrayVar(&tests, "test", nil, "a test command of the goal (repeatable)")
+	return c
+}
+
+func (a *app) decision(d string) string {
+	return a.paint(map[string]string{"allow": green, "ask": yellow, "deny": red}[d], fmt.Sprintf("%-5s", d))
+}
+
+func (a *app) explain(w io.Writer, e service.Explanation) {
+	for _, warning := range e.Warnings {
+		fmt.Fprintf(w, "warning: %s\n", Safe(warning))
+	}
+	fmt.Fprintf(w, "%s  %s\n", a.decision(string(e.Verdict.Decision)), Safe(e.Verdict.Reason))
+	for _, p := range e.Verdict.Parts {
+		rule := p.Rule
+		if rule == "" {
+			rule = "no rule"
+		}
+		fmt.Fprintf(w, "  %s %s %s  %s\n", a.decision(string(p.Decision)), p.Kind, Safe(p.Text), a.paint(dim, Safe("["+rule+"] "+p.Reason)))
+		if p.Fix != "" {
+			fmt.Fprintf(w, "        would allow it: %s\n", Safe(p.Fix))
+		}
+	}
+	if e.Verdict.Destructive {
+		fmt.Fprintln(w, "it can discard work: it always asks, and a checkpoint comes before it")
+	}
+	for _, r := range e.Suggest {
+		fmt.Fprintf(w, "always: belay policy allow %s\n", Safe(ruleFlags(r)))
+	}
+}
+
+// ruleFlags is a rule as flags of policy allow.
+func ruleFlags(r event.Rule) string {
+	var fs []string
+	for _, f := range [][2]string{{"--command", r.Command}, {"--tool", r.Tool}, {"--path", r.Path}} {
+		if f[1] != "" {
+			fs = append(fs, f[0]+" '"+strings.ReplaceAll(f[1], "'", `'"'"'`)+"'")
+		}
+	}
+	return strings.Join(fs, " ")
+}
+
+func ruleLine(r event.Rule) string {
+	id := r.ID
+	if id == "" {
+		id = "-"
+	}
+	return fmt.Sprintf("%s  %s  %s", id, r.Decision, ruleFlags(r))
+}
+
+func (a *app) printRules(w io.Writer, rules []event.Rule) {
+	for _, r := range rules {
+		layer := r.Layer
+		if layer == "" {
+			layer = "user"
+		}
+		fmt.Fprintf(w, "%-10s %s  %s\n", layer, Safe(ruleLine(r)), a.paint(dim, Safe(r.Reason)))
+	}
+}
+
+func (a *app) listRulesCommand() *cobra.Command {
+	var repo string
+	c := &cobra.Command{
+		Use: "list", Short: "list your rules and the repository's, with their ids", Args: exactly(0, 0),
+		RunE: func(*cobra.Command, []string) error {
+			dir, err := filepath.Abs(repo)
+			if err != nil {
+				return err
+			}
+			return a.with(func(s *service.Service) error {
+				rules, warnings, err := s.Rules(dir)
+				if err != nil {
+					return fmt.Errorf("%w: %w", service.ErrUsage, err)
+				}
+				for _, w := range warnings {
+					fmt.Fprintln(a.Stderr, "belay: "+Safe(w))
+				}
+				for i := range rules {
+					if rules[i].ID == "" {
+						rules[i].ID = fmt.Sprintf("%s:%d", rules[i].Layer, i+1)
+					}
+				}
+				if rules == nil {
+					rules = []event.Rule{}
+				}
+				return a.printJSONOr(rules, func(w io.Writer) {
+					if len(rules) == 0 {
+						fmt.Fprintln(w, "no rules; the built-in knowledge decides (docs/policy.md)")
+					}
+					a.printRules(w, rules)
+				})
+			})
+		},
+	}
+	c.Flags().StringVar(&repo, "repo", ".", "the repository whose belay.yaml counts")
+	return c
+}
+
+func (a *app) checkRulesCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "check FILE", Short: "check a policy.yaml or belay.yaml: its shape, and that every example holds", Args: exactly(1, 1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return a.with(func(s *service.Service) error {
+				rules, warnings, err := s.CheckPolicy(args[0])
+				if err != nil {
+					return fmt.Errorf("%w: %s: %w", service.ErrUsage, args[0], err)
+				}
+				for _, w := range warnings {
+					fmt.Fprintln(a.Stderr, "belay: "+Safe(w))
+				}
+				return a.printJSONOr(map[string]any{"rules": len(rules), "warnings": warnings}, func(w io.Writer) {
+					fmt.Fprintf(w, "%s: %d rules hold\n", Safe(args[0]), len(rules))
+				})
+			})
+		},
+	}
+}
+
+func ruleOf(c *cobra.Command, r *event.Rule) {
+	c.Flags().StringVar(&r.Command, "command", "", "a pattern for a simple command")
+	c.Flags().StringVar(&r.Tool, "tool", "", "a tool, or read or write")
+	c.Flags().StringVar(&r.Path, "path", "", "a pattern for a path")
+}
+
+func (a *app) allowCommand() *cobra.Command {
+	r := event.Rule{Decision: "allow", Reason: "always allowed by the user"}
+	c := &cobra.Command{
+		Use: "allow", Short: "save a rule that allows; it holds for goals that start from now on", Args: exactly(0, 0),
+		Example: "  belay policy allow --command 'npm run build *'\n  belay policy allow --tool write --path 'docs/**'",
+		RunE: func(*cobra.Command, []string) error {
+			return a.with(func(s *service.Service) error {
+				saved, err := s.AddRules([]event.Rule{r})
+				if err != nil {
+					return fmt.Errorf("%w: %w", service.ErrUsage, err)
+				}
+				return a.printJSONOr(saved, func(w io.Writer) { a.printRules(w, saved) })
+			})
+		},
+	}
+	ruleOf(c, &r)
+	return c
+}
+
+func (a *app) revokeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "revoke ID...", Short: "remove rules of yours by id; running goals keep theirs (policy goal)", Args: exactly(1, 100),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return a.with(func(s *service.Service) error {
+				if err := s.RemoveRules(args); err != nil {
+					return fmt.Errorf("%w: %w", service.ErrUsage, err)
+				}
+				return a.printJSONOr(map[string]any{"revoked": args}, func(w io.Writer) {
+					fmt.Fprintln(w, "revoked: "+Safe(strings.Join(args, ", ")))
+				})
+			})
+		},
+	}
+}
+
+func (a *app) goalPolicyCommand() *cobra.Command {
+	r := event.Rule{Decision: "allow", Layer: "goal", Reason: "allowed by the user for this goal"}
+	var approve string
+	var remove []string
+	c := &cobra.Command{
+		Use: "goal G", Short: "show or change, on record, what one goal may do", Args: exactly(1, 1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return a.withGoal(args[0], func(s *service.Service, goal string) error {
+				ch := core.ChangePolicy{Approve: event.ApproveMode(approve), Remove: remove}
+				if r.Command != "" || r.Tool != "" || r.Path != "" {
+					have, _, err := s.Policy(a.ctx, goal)
+					if err != nil {
+						return err
+					}
+					r.ID = fmt.Sprintf("goal-%d", len(have)+1)
+					ch.Add = []event.Rule{r}
+				}
+				if approve != "" || len(remove) > 0 || len(ch.Add) > 0 {
+					if err := s.ChangePolicy(a.ctx, goal, ch); err != nil {
+						return err
+					}
+				}
+				rules, mode, err := s.Policy(a.ctx, goal)
+				if err != nil {
+					return err
+				}
+				return a.printJSONOr(map[string]any{"approve": mode, "rules": rules}, func(w io.Writer) {
+					fmt.Fprintf(w, "approve: %s\n", mode)
+					a.printRules(w, rules)
+				})
+			})
+		},
+	}
+	ruleOf(c, &r)
+	c.Flags().StringVar(&approve, "approve", "", "who answers from now on: ask, auto or never")
+	c.Flags().StringArrayVar(&remove, "remove", nil, "remove the rule with this id from the goal (repeatable)")
+	return c
+}

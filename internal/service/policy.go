@@ -1,0 +1,97 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"belay/internal/core"
+	"belay/internal/event"
+	"belay/internal/policy"
+)
+
+// Explanation is the judgement of a command, and the narrowest rules that
+// would allow it, if any can.
+type Explanation struct {
+	Command string         `json:"command"`
+	Verdict policy.Verdict `json:"verdict"`
+	Suggest []event.Rule   `json:"suggest,omitempty"`
+	// Warnings are rules of the repository that were dropped.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Explain judges a command as if a goal on repo, with these test commands,
+// proposed it now.
+func (s *Service) Explain(_ context.Context, repo, command string, tests []string) (Explanation, error) {
+	e := Explanation{Command: command}
+	rules, warnings, err := s.Rules(repo)
+	if err != nil {
+		return e, fmt.Errorf("%w: %w", ErrUsage, err)
+	}
+	c := policy.Config{Rules: rules, TestCommands: tests, Root: repo}
+	e.Verdict, e.Warnings = policy.Explain(c, command), warnings
+	e.Suggest = policy.Suggest(c, event.Access{Command: command})
+	return e, nil
+}
+
+// Suggest returns the narrowest rules that would have allowed what an open
+// question is about; none when no rule can.
+func (s *Service) Suggest(ctx context.Context, goal, op string) ([]event.Rule, error) {
+	st, err := s.state(ctx, goal)
+	if err != nil {
+		return nil, err
+	}
+	p, ok := st.Approvals.Find(op)
+	if !ok {
+		return nil, fmt.Errorf("goal %s: %w: %s waits for no approval", goal, core.ErrNoQuestion, op)
+	}
+	if p.Intent.Destructive {
+		return nil, nil
+	}
+	return policy.Suggest(policy.Config{Rules: st.Settings.Rules, TestCommands: st.TestCommands(), Root: st.Repo}, p.Access), nil
+}
+
+// Always answers a question with yes and with rules that answer its like from
+// now on: in this goal, and with save also in the user's policy file.
+func (s *Service) Always(ctx context.Context, goal string, a Answer, rules []event.Rule, save bool) error {
+	if save {
+		if s.AddRules == nil {
+			return fmt.Errorf("%w: there is no policy file to save rules in", ErrUsage)
+		}
+		saved, err := s.AddRules(rules)
+		if err != nil {
+			return fmt.Errorf("the rules were not saved: %w", err)
+		}
+		rules = saved
+	} else {
+		for i := range rules {
+			rules[i].Layer = "goal"
+			if rules[i].ID == "" {
+				rules[i].ID = fmt.Sprintf("goal-%s-%d", a.Op, i+1)
+			}
+		}
+	}
+	err := s.ChangePolicy(ctx, goal, core.ChangePolicy{Add: rules})
+	if err != nil && !errors.Is(err, core.ErrState) {
+		return err
+	}
+	// The new rules have answered it, unless something beside them asks.
+	if st, err := s.state(ctx, goal); err == nil {
+		if _, open := st.Approvals.Find(a.Op); !open {
+			return nil
+		}
+	}
+	return s.Approve(ctx, goal, a)
+}
+
+// ChangePolicy changes what a goal may do, on record.
+func (s *Service) ChangePolicy(ctx context.Context, goal string, c core.ChangePolicy) error {
+	_, err := s.do(ctx, goal, c)
+	return err
+}
+
+// Policy is what a goal may do: its rules, and who answers what they ask.
+func (s *Service) Policy(ctx context.Context, goal string) (rules []event.Rule, approve event.ApproveMode, err error) {
+	st, err := s.state(ctx, goal)
+	return st.Settings.Rules, st.Settings.Approve, err
+}
