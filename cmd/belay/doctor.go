@@ -59,6 +59,12 @@ func doctorState(state string) cli.Finding {
 
 func doctorLedger(ctx context.Context, state string, o cli.OpenOptions) []cli.Finding {
 	f := cli.Finding{Name: "ledger"}
+	if db, err := database(o); err != nil {
+		f.Detail = err.Error()
+		return []cli.Finding{f}
+	} else if db != "" {
+		return doctorPostgres(ctx, db, o)
+	}
 	if _, err := os.Stat(state); os.IsNotExist(err) {
 		return []cli.Finding{{Name: "ledger", OK: true, Detail: "none yet"}}
 	}

@@ -13,7 +13,6 @@ import (
 	"belay/internal/cli"
 	"belay/internal/effect"
 	"belay/internal/failpoint"
-	"belay/internal/ledger/sqlite"
 	"belay/internal/model"
 	"belay/internal/model/anthropic"
 	"belay/internal/model/catalog"
@@ -65,7 +64,7 @@ func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() erro
 	if err := os.MkdirAll(state, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("make the state directory (choose another with --state): %w", err)
 	}
-	l, err := sqlite.Open(ctx, state, sqlite.Options{})
+	l, err := openLedger(ctx, state, o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -167,7 +166,7 @@ func background(o cli.OpenOptions, goal string) error {
 	}
 	defer out.Close()
 	c := exec.Command(self, "--state", state, "attend-goal", goal)
-	c.Stdout, c.Stderr = out, out
+	c.Stdout, c.Stderr, c.Env = out, out, withDB(os.Environ(), o)
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := c.Start(); err != nil {
 		return err

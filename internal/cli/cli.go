@@ -62,6 +62,8 @@ type Env struct {
 // OpenOptions are the global flags.
 type OpenOptions struct {
 	State string
+	// DB is the address of the ledger's database; empty means the default.
+	DB string
 }
 
 // Finding is one line of doctor.
@@ -189,6 +191,7 @@ func (a *app) root() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.PersistentFlags().StringVar(&a.opts.State, "state", "", "state directory (default: $BELAY_STATE, else the XDG state directory)")
+	root.PersistentFlags().StringVar(&a.opts.DB, "db", "", "ledger in PostgreSQL: postgres://user@host/database, or sqlite (default: $BELAY_DB, else sqlite)")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON")
 	root.AddCommand(a.demoCommand(), a.runCommand(), a.resumeCommand(), a.attendCommand(), a.workerCommand("worker"), a.workerCommand("serve"))
 	root.AddCommand(a.readCommands()...)

@@ -54,7 +54,8 @@ func (a *app) demo(keep bool) (err error) {
 	if err := writeDemo(repo, filepath.Join(dir, "script.yaml")); err != nil {
 		return err
 	}
-	a.opts.State = filepath.Join(dir, "state")
+	// The demo leaves nothing behind, in no fleet's ledger either.
+	a.opts.State, a.opts.DB = filepath.Join(dir, "state"), "sqlite"
 	return a.with(func(s *service.Service) error {
 		request := service.StartRequest{Repo: repo,
 			Spec: event.GoalSpec{Text: demoGoal, Acceptance: []event.Criterion{{ID: "tests", Kind: event.CriterionTest,
