@@ -30,6 +30,9 @@ const (
 	// MaxCallsPerResponse caps the tool calls taken from one response; the rest
 	// are rejected with the reason.
 	MaxCallsPerResponse = 64
+	// DefaultWindow stands for a window that nobody knows, in tokens: without
+	// one the conversation, and the memory it takes, would grow for ever.
+	DefaultWindow = 128_000
 	// CompactAt is the share of the window, in percent, at which the
 	// conversation is compacted before the next request.
 	CompactAt = 80

@@ -79,7 +79,7 @@ func (w *step) claimed(b Claimed) {
 	w.emit(event.TurnStarted{Worker: b.Worker, Takeover: b.Takeover, Place: b.Place})
 	if w.s.Takeovers > MaxTakeovers && w.s.Status == lifecycle.Active {
 		f := fault.New(fault.Internal, fault.Runtime, fmt.Sprintf("%d workers died over this goal without one response of the model between them", w.s.Takeovers), "look at the machine (belay doctor) before you resume it")
-		w.handOff(f.Message, f, event.PausedByHandoff, event.StopHandedOff)
+		w.handOff(f.Told(), f, event.PausedByHandoff, event.StopHandedOff)
 	}
 }
 
@@ -169,8 +169,9 @@ func (w *step) composed(b Composed) {
 	if !w.holder() || b.Head != w.s.Mark || !w.modelsTurn() {
 		return
 	}
-	if b.Window > 0 && b.Tokens*100 > b.Window*CompactAt && !w.s.CompactTried {
-		w.compact(fmt.Sprintf("the request would take %d of %d tokens", b.Tokens, b.Window), b.Bytes)
+	window := or(b.Window, DefaultWindow)
+	if b.Tokens*100 > window*CompactAt && !w.s.CompactTried {
+		w.compact(fmt.Sprintf("the request would take %d of %d tokens", b.Tokens, window), b.Bytes)
 		return
 	}
 	ask := askOf(w.s.Settings, b)

@@ -274,8 +274,6 @@ func (c *call) goBuild(args []arg) {
 	}
 }
 
-var gofmtOptions = options("l d s e r= --help")
-
 func (c *call) gofmt() {
 	for i := 0; i < len(c.args); i++ {
 		a := c.args[i]

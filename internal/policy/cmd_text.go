@@ -177,7 +177,8 @@ func sedSubstitute(s string, i *int, cmd byte, part func(byte) bool) string {
 	}
 	d := s[*i]
 	*i++
-	if !part(d) || !part(d) {
+	pattern := part(d)
+	if replacement := pattern && part(d); !replacement {
 		return "the sed script is not understood"
 	}
 	for cmd == 's' && *i < len(s) && strings.IndexByte("gpiImM0123456789ew", s[*i]) >= 0 {

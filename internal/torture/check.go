@@ -30,7 +30,6 @@ func payload[P event.Payload](e record) (P, bool) {
 type account struct {
 	events  []record
 	unknown int // outcomes that were declared unknown
-	lost    int // model requests that were interrupted
 }
 
 // check holds a finished run against the invariants and the undisturbed run.

@@ -234,7 +234,7 @@ func CheckPattern(pattern string) error {
 		case err != nil:
 			return fmt.Errorf("%q: %q is no pattern: %w", pattern, seg, err)
 		case seg == "" || seg == "." || seg == "..":
-			return fmt.Errorf("%q matches no path of a workspace; write it from the root, without . or ..", pattern)
+			return fmt.Errorf("%q matches no path of a workspace; write it from the root, without dots as segments", pattern)
 		}
 	}
 	return nil

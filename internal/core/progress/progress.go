@@ -22,6 +22,8 @@ type Counter struct {
 	Counts map[string]int64 `json:"counts,omitempty"` // action + signature → times
 	// Forbidden are the actions refused while the tree stays as it is.
 	Forbidden map[string]string `json:"forbidden,omitempty"` // action → signature
+	// Rounds say in which round an action was last counted.
+	Rounds map[string]string `json:"rounds,omitempty"` // action + signature → round
 }
 
 // Clone copies the counter so that the copy can be changed.
@@ -34,7 +36,11 @@ func (c Counter) Clone() Counter {
 	for k, v := range c.Forbidden {
 		forbidden[k] = v
 	}
-	c.Counts, c.Forbidden = counts, forbidden
+	rounds := make(map[string]string, len(c.Rounds))
+	for k, v := range c.Rounds {
+		rounds[k] = v
+	}
+	c.Counts, c.Forbidden, c.Rounds = counts, forbidden, rounds
 	return c
 }
 
@@ -48,13 +54,19 @@ func (c *Counter) Moved(tree string) {
 }
 
 // Afresh forgets what failed so far: a reason for it is gone.
-func (c *Counter) Afresh() { c.Counts, c.Forbidden = map[string]int64{}, map[string]string{} }
+func (c *Counter) Afresh() {
+	c.Counts, c.Forbidden, c.Rounds = map[string]int64{}, map[string]string{}, map[string]string{}
+}
 
 // Note counts one failure of an action and returns how often it has now failed
-// in this way on this tree.
-func (c *Counter) Note(action, signature string) int64 {
+// in this way on this tree. Failures of one round count once: a model that asks
+// for the same thing many times in one response has not yet seen it fail.
+func (c *Counter) Note(action, signature, round string) int64 {
 	k := key(action, signature)
-	c.Counts[k]++
+	if round == "" || c.Rounds[k] != round {
+		c.Counts[k]++
+		c.Rounds[k] = round
+	}
 	return c.Counts[k]
 }
 

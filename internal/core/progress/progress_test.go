@@ -67,7 +67,7 @@ func (x *counter) times(f failure) int64 {
 func (x *counter) note(t *rapid.T) {
 	f := x.draw(t)
 	x.since = append(x.since, f)
-	if got := x.c.Note(f.action, f.signature); got != x.times(f) {
+	if got := x.c.Note(f.action, f.signature, ""); got != x.times(f) {
 		t.Fatalf("%v: counted %d, happened %d times", f, got, x.times(f))
 	}
 }
@@ -93,7 +93,7 @@ func (x *counter) forbid(t *rapid.T) {
 
 func (x *counter) copyAndCache(t *rapid.T) {
 	c := x.c.Clone()
-	c.Note("a", "s")
+	c.Note("a", "s", "")
 	c.Forbid("only in the copy", "s")
 	raw, err := json.Marshal(x.c)
 	if err != nil {
@@ -130,4 +130,15 @@ func TestFailuresCountUntilTheTreeMoves(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){"note": x.note, "moved": x.moved, "afresh": x.afresh,
 			"forbid": x.forbid, "copy": x.copyAndCache, "": x.check})
 	})
+}
+
+func TestFailuresOfOneRoundCountOnce(t *testing.T) {
+	t.Parallel()
+	c := progress.Counter{}.Clone()
+	for _, round := range []string{"r1", "r1", "r1", "r2", "r2"} {
+		c.Note("a", "s", round)
+	}
+	if n := c.Count("a", "s"); n != 2 {
+		t.Errorf("two rounds of failures count %d", n)
+	}
 }

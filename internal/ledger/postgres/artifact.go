@@ -99,11 +99,12 @@ func (l *Ledger) pack(ctx context.Context, arts []event.Artifact) ([]packed, err
 			}
 			if p.kept = kept; !kept {
 				u := &upload{l: l, ctx: ctx}
-				if _, err := u.Write(p.body); err == nil {
+				_, err := u.Write(p.body)
+				if err == nil {
 					err = u.flush()
 				}
-				if u.err != nil {
-					return nil, u.err
+				if err = errors.Join(err, u.err); err != nil {
+					return nil, err
 				}
 				p.upload = u.id
 			}

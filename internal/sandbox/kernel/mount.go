@@ -22,8 +22,6 @@ type View struct {
 type step struct {
 	path string
 	tree int // a detached mount; -1 for an empty folder in memory
-	// made says that the place to put it may be made.
-	made bool
 	file bool
 }
 
