@@ -12,7 +12,6 @@ import (
 
 	"belay/internal/cli"
 	"belay/internal/effect"
-	"belay/internal/failpoint"
 	"belay/internal/model"
 	"belay/internal/model/anthropic"
 	"belay/internal/model/catalog"
@@ -96,11 +95,6 @@ func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() erro
 		Secrets:   secrets(),
 		BaseEnv:   environ.Environment(os.Environ()),
 		Protected: []string{state, configDir()},
-		Rules:     func(repo string) ([]rule, []string, error) { return loadRules(configDir(), repo) },
-		Worker:    newWorker,
-		Dead:      deadWorker,
-		Place:     here,
-		Lease:     failpoint.Tune[time.Duration](0, 900*time.Millisecond),
 		AddRules:  policyFile(filepath.Join(configDir(), "policy.yaml")).add, RemoveRules: policyFile(filepath.Join(configDir(), "policy.yaml")).remove,
 		CheckPolicy: checkPolicy,
 		Rules:       func(repo string) ([]rule, []string, error) { return loadRules(configDir(), repo) },

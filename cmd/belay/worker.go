@@ -7,7 +7,28 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
+
+	"belay/internal/failpoint"
+	"belay/internal/fault"
 )
+
+// envLease is how long a goal stays with a worker that says nothing more: a
+// fleet on a good network can take less than the default, and so replaces a
+// dead machine sooner.
+const envLease = "BELAY_LEASE"
+
+// leaseOf reads a lease; 0 means the default.
+func leaseOf(text string) (time.Duration, error) {
+	if text == "" {
+		return failpoint.Tune[time.Duration](0, 900*time.Millisecond), nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < time.Second || d > time.Hour {
+		return 0, fault.New(fault.InvalidArguments, fault.User, envLease+" is "+strconv.Quote(text)+", which is no lease", "give it from 1s to 1h; unset, it is 30s")
+	}
+	return d, nil
+}
 
 // A worker's name says which process it is, so that another process on the
 // same machine can tell that it is dead without waiting for its lease:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,6 +40,7 @@ type world struct {
 	t    testing.TB
 	dir  string // of everything
 	repo string
+	cwd  string // where belay runs; the repository, if it is empty
 	env  []string
 	id   string // of the only goal, once it was asked for
 }
@@ -205,7 +207,7 @@ func (w *world) launch(stdin, stdout, shown *os.File, args []string) *process {
 	w.t.Helper()
 	p := &process{w: w, args: args, cmd: exec.Command("belay", args...), done: make(chan struct{})}
 	p.more = sync.NewCond(&p.mu)
-	p.cmd.Dir, p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = w.repo, w.env, stdout, &p.err
+	p.cmd.Dir, p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = cmp.Or(w.cwd, w.repo), w.env, stdout, &p.err
 	if stdin != nil {
 		p.cmd.Stdin = stdin
 	}
