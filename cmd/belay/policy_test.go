@@ -243,3 +243,41 @@ func TestTextIsNeverAPermission(t *testing.T) {
 		t.Errorf("%d questions", len(a))
 	}
 }
+
+// TestNoFileToolFollowsALinkOutside (G2): reading, writing, patching, listing
+// and searching through a link that leaves the workspace find nothing there.
+func TestNoFileToolFollowsALinkOutside(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, toy())
+	w.put(filepath.Join(w.dir, "out", "far.txt"), "farword stands outside\n")
+	for name, to := range map[string]string{"link": filepath.Join(w.dir, "out"), "file.txt": filepath.Join(w.dir, "out", "far.txt"), "up": "..", "near.txt": "code.txt"} {
+		if err := os.Symlink(to, filepath.Join(w.repo, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	steps := "steps:\n"
+	for _, c := range []struct {
+		tool string
+		args map[string]any
+	}{
+		{"read_file", map[string]any{"path": "link/far.txt"}}, {"read_file", map[string]any{"path": "file.txt"}}, {"read_file", map[string]any{"path": "up/out/far.txt"}},
+		{"write_file", map[string]any{"path": "link/new.txt", "content": "x"}}, {"write_file", map[string]any{"path": "file.txt", "content": "x"}},
+		{"file_patch", map[string]any{"path": "link/far.txt", "old_string": "outside", "new_string": "inside"}},
+		{"list_files", map[string]any{"path": "link"}}, {"search_text", map[string]any{"pattern": "farword"}}, {"search_text", map[string]any{"pattern": "farword", "path": "link"}},
+		{"search_text", map[string]any{"pattern": "farword", "path": "up/out"}}, {"read_file", map[string]any{"path": "near.txt"}},
+	} {
+		steps += stepCall(c.tool, c.args)
+	}
+	w.must(0, runToy(w.script(steps+stepRead+stepFix+stepTest+stepDone))...)
+	inside := false
+	for _, f := range of[event.OperationFinished](t, w.events()) {
+		if strings.Contains(f.Result.Output.Head, "stands outside") {
+			t.Errorf("%s shows what stands outside: %s", f.Tool, f.Result.Output.Head)
+		}
+		inside = inside || f.Tool == "read_file" && f.Outcome == event.Succeeded && strings.Contains(f.Result.Output.Head, "broken")
+	}
+	if !inside {
+		t.Error("a link that stays inside cannot be read")
+	}
+	sameTree(t, "outside", map[string]string{"far.txt": "-rw-r--r-- farword stands outside\n"}, tree(t, filepath.Join(w.dir, "out")))
+}

@@ -55,7 +55,7 @@ func (s *scan) call(n *syntax.CallExpr, depth int) {
 		}
 		argv = append(argv, l[0])
 	}
-	s.words = append(s.words, argv...)
+	s.words = append(append(s.words, argv...), implied(argv)...)
 	for _, a := range argv { // --config=file and key=file name files too
 		if _, v, ok := strings.Cut(a, "="); ok && v != "" {
 			s.words = append(s.words, v)
@@ -72,6 +72,48 @@ func (s *scan) call(n *syntax.CallExpr, depth int) {
 	if argv0 := first(argv); argv0 == "eval" {
 		s.text(strings.Join(argv[1:], " "), depth+1)
 	}
+}
+
+// taskFiles are the files that say what a program does although no word of the
+// command names them.
+var taskFiles = map[string][]string{
+	"make": {"GNUmakefile", "makefile", "Makefile"}, "gmake": {"GNUmakefile", "makefile", "Makefile"},
+	"just": {"justfile", "Justfile", ".justfile"}, "task": {"Taskfile.yml", "Taskfile.yaml"}, "rake": {"Rakefile"},
+	"npm": {"package.json"}, "npx": {"package.json"}, "pnpm": {"package.json"}, "yarn": {"package.json"}, "bun": {"package.json"},
+	"composer": {"composer.json"}, "cargo": {"Cargo.toml", "build.rs", ".cargo/config.toml"}, "tox": {"tox.ini", "pyproject.toml", "setup.cfg"},
+	"nox": {"noxfile.py"}, "pytest": {"conftest.py", "pytest.ini", "pyproject.toml", "setup.cfg"}, "ninja": {"build.ninja"}, "cmake": {"CMakeLists.txt"},
+	"mvn": {"pom.xml"}, "gradle": {"build.gradle", "build.gradle.kts"}, "ant": {"build.xml"}, "docker": {"Dockerfile"}, "mage": {"magefile.go"},
+}
+
+// implied are the files that a command reads its orders from without naming
+// them, and the file of a Python module that it runs.
+func implied(argv []string) []string {
+	var out []string
+	for i, a := range argv {
+		files := taskFiles[path.Base(a)]
+		if files == nil || i > 0 && !wraps(argv[0]) {
+			continue
+		}
+		dir := ""
+		for j := i + 1; j < len(argv); j++ {
+			switch flag := argv[j]; {
+			case (flag == "-C" || flag == "--directory" || flag == "--prefix") && j+1 < len(argv):
+				dir = argv[j+1]
+			case strings.HasPrefix(flag, "--directory="), strings.HasPrefix(flag, "--prefix="):
+				_, dir, _ = strings.Cut(flag, "=")
+			}
+		}
+		for _, f := range files {
+			out = append(out, path.Join(dir, f))
+		}
+	}
+	for i, a := range argv {
+		if a == "-m" && i > 0 && i+1 < len(argv) && strings.HasPrefix(path.Base(argv[i-1]), "python") {
+			module := strings.ReplaceAll(argv[i+1], ".", "/")
+			out = append(out, module+".py", module+"/__main__.py", module+"/__init__.py")
+		}
+	}
+	return out
 }
 
 func first(argv []string) string {
