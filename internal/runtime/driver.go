@@ -248,8 +248,14 @@ func (d *driver) step(ctx context.Context, b core.Body) error {
 			Events: r.Events, Row: core.Row(r.State), Durable: r.Durable})
 		switch {
 		case errors.Is(err, ledger.ErrConflict), errors.Is(err, ledger.ErrFenced):
+			head, store := d.state.Head, d.store
 			if err := d.reload(ctx); err != nil {
 				return err
+			}
+			if d.state.Head == head && d.store == store {
+				// It refuses what we have seen and has nothing newer: it is behind
+				// what it acknowledged, and stepping again would go on for ever.
+				return fmt.Errorf("goal %s stops: the ledger refuses events after %d but has nothing newer; it has lost what it acknowledged (a failover without synchronous replication?): %w", d.Goal.ID, head, err)
 			}
 			if _, claim := b.(core.Claimed); claim && d.fence < d.store {
 				return ErrSteppedDown
