@@ -66,7 +66,7 @@ type driver struct {
 	// held says that a turn of this worker was the latest one once.
 	held bool
 	// trust is the uptime until which the lease is known to hold.
-	trust atomic.Int64
+	trust    atomic.Int64
 	running  sync.WaitGroup
 	finished []string // attempts whose records the spool need not keep
 }

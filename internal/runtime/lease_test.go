@@ -209,7 +209,9 @@ func (s *stage) drive(name string, ticket *ledger.Ticket) error {
 	defer cancel()
 	return Drive(ctx, Config{Ledger: s.store, Worker: name, Lease: lease, Uptime: s.clock.uptime, Ticket: ticket, Asked: s.clock.uptime(),
 		Goal: &effect.Goal{ID: "g", Ledger: s.store, Workspace: ws, Sandbox: box, Model: s.model,
-			NewTools: func(c effect.ToolConfig) effect.Tools { return withBell{builtin.New(builtin.Config{Roots: c.Roots}), s.bell} }}})
+			NewTools: func(c effect.ToolConfig) effect.Tools {
+				return withBell{builtin.New(builtin.Config{Roots: c.Roots}), s.bell}
+			}}})
 }
 
 // once runs f after the first commit of an event of a type.
