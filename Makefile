@@ -14,7 +14,7 @@ BENCHPKGS ?= $(shell grep -rl --include='*_test.go' '^func Benchmark' cmd intern
 TOOL      := $(GO) tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := build
-.PHONY: build test torture bench lint format generate demo
+.PHONY: build test torture sizes bench lint format generate demo
 
 ## build: the program, at bin/belay
 build:
@@ -27,6 +27,10 @@ test:
 ## torture: kill the program at every failpoint and at random instants, 5,000 times (TORTURE_KILLS=N, TORTURE_SEED=N)
 torture:
 	$(GO) run ./internal/torture
+
+## sizes: 64 workers and 1,000 goals on one PostgreSQL, with kills; every claim checked off the ledger
+sizes:
+	BELAY_SIZES=1 $(GO) test -count=1 -v -timeout 40m -run TestManyWorkersAndGoals ./cmd/belay
 
 ## bench: every benchmark, one package at a time so that none disturbs another
 bench:

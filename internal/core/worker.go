@@ -86,13 +86,37 @@ func (w *step) claimed(b Claimed) {
 // blocked lets a goal that no worker can work on wait longer and longer, and
 // hands it off in the end, so that it never spins.
 func (w *step) blocked(b Blocked) {
-	if !w.holder() || w.s.Status.Final() || w.s.Status == lifecycle.Paused {
+	if !w.holder() {
 		return
+	}
+	idle := w.s.Status.Final() || w.s.Status == lifecycle.Paused
+	if idle && b.Fault.Retryable {
+		return // there is time to look at what it left open
 	}
 	if w.s.Turn != nil {
 		w.emit(event.TurnEnded{Reason: event.StopSuperseded, Detail: "the worker " + w.s.Turn.Worker + " is gone"})
 	}
+	if idle {
+		w.giveUpOpen(b.Fault)
+		return
+	}
 	w.waitBlocked(b.Fault)
+}
+
+// giveUpOpen closes what an earlier holder left open on a goal that goes no
+// further, where nobody can look any more: every call has its outcome.
+func (w *step) giveUpOpen(f fault.Fault) {
+	if r := w.s.Request; r != nil {
+		w.emit(event.ModelFailed{Request: r.ID, Charged: w.s.Budget.Reserved[r.ID],
+			Fault: *fault.New(fault.Interrupted, fault.Runtime, "the worker ended while the model answered; the whole reservation is charged", "").Retry()})
+	}
+	for _, o := range append([]operation.Op(nil), w.s.Open...) {
+		if o.Phase == operation.Started {
+			w.emitOp(o.ID, event.OperationFinished{Tool: o.Tool, Attempt: o.Attempt, Outcome: event.OutcomeUnknown, Recovered: "probe",
+				Result: event.Result{Fault: fault.New(fault.InDoubt, fault.Runtime, "the worker ended while the operation ran, and nobody can look any more: "+f.Message, "")}})
+		}
+	}
+	w.commit()
 }
 
 func (w *step) waitBlocked(f fault.Fault) {

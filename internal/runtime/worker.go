@@ -29,7 +29,8 @@ type Worker struct {
 	// OnError, if set, is told why a goal was let go by an error.
 	OnError func(goal string, err error)
 
-	looked time.Time // when claimDead last looked
+	looked  time.Time // when claimDead last looked
+	running sync.WaitGroup
 }
 
 // Waker is a store that tells when a goal may have become runnable. Behind it
@@ -50,13 +51,16 @@ const deadEvery = 2 * time.Second
 // storageRetry is how long the worker waits after the store failed.
 const storageRetry = time.Second
 
+// holdOff is how long a goal is kept from every worker that could neither be
+// advanced nor be made to wait.
+const holdOff = 5 * time.Second
+
 // Run claims and drives until the context ends; then it claims nothing more,
 // lets short operations end, leaves long ones to their shims, and returns when
 // every ticket is given back.
 func (w *Worker) Run(ctx context.Context) error {
 	slots := make(chan struct{}, max(w.Parallel, 1))
-	var running sync.WaitGroup
-	defer running.Wait()
+	defer w.running.Wait()
 	var wake <-chan struct{}
 	if k, ok := w.Ledger.(Waker); ok {
 		wake = k.Wakeups(ctx)
@@ -72,7 +76,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		asked := uptime()
 		t, err := w.claim(ctx)
 		if err == nil {
-			running.Go(func() {
+			w.running.Go(func() {
 				defer func() { <-slots }()
 				w.work(ctx, t, asked)
 			})
@@ -141,45 +145,68 @@ func (w *Worker) report(goal string, err error) {
 	}
 }
 
-// work drives one claimed goal to rest.
+// work drives one claimed goal to rest. Whatever keeps it from that, the goal
+// is not taken again at once: a worker must never spin over one goal.
 func (w *Worker) work(ctx context.Context, t ledger.Ticket, asked time.Duration) {
 	s, err := Load(ctx, w.Ledger, t.Goal)
 	if err != nil {
 		w.report(t.Goal, err)
-		w.release(t)
+		w.hold(ctx, t)
 		return
 	}
 	g, done, err := w.Open(ctx, s)
 	if err != nil {
 		w.report(t.Goal, err)
-		w.report(t.Goal, w.block(ctx, t, s, err))
+		w.block(ctx, t, s, err)
 		return
 	}
-	defer done()
 	err = Drive(ctx, Config{Ledger: w.Ledger, Goal: g, Worker: t.Owner, Lease: w.lease(), Ticket: &t, Asked: asked, OnEvent: w.OnEvent, After: s.Head})
-	if err != nil && ctx.Err() == nil && !errors.Is(err, ErrSteppedDown) {
-		w.report(t.Goal, err)
+	done()
+	if err == nil || ctx.Err() != nil || errors.Is(err, ErrSteppedDown) {
+		return
 	}
+	w.report(t.Goal, err)
+	if t, err = w.Ledger.Claim(ctx, ledger.Claim{Goal: t.Goal, Owner: w.Name(), Lease: w.lease()}); err != nil {
+		return // somebody else goes on with it, or the store says no more
+	}
+	if s, err = Load(ctx, w.Ledger, t.Goal); err != nil {
+		w.hold(ctx, t)
+		return
+	}
+	w.block(ctx, t, s, err)
 }
 
-func (w *Worker) release(t ledger.Ticket) {
-	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
-	defer cancel()
-	_ = w.Ledger.Release(ctx, t) // it ends with its lease otherwise
+// hold gives a ticket back after a while.
+func (w *Worker) hold(ctx context.Context, t ledger.Ticket) {
+	w.running.Go(func() {
+		wait := time.NewTimer(holdOff)
+		defer wait.Stop()
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+		defer cancel()
+		_ = w.Ledger.Release(ctx, t) // it ends with its lease otherwise
+	})
 }
 
-// block records that the goal cannot be worked on here and now.
-func (w *Worker) block(ctx context.Context, t ledger.Ticket, s core.State, why error) error {
+// block records that the goal cannot be worked on here and now, and gives the
+// ticket back: at once when the ledger says when it may be taken again.
+func (w *Worker) block(ctx context.Context, t ledger.Ticket, s core.State, why error) {
 	f := fault.New(fault.Internal, fault.Environment, why.Error(), "").Retry()
 	var known *fault.Fault
 	if errors.As(why, &known) {
 		f = known
 	}
-	d := &driver{Config: Config{Ledger: w.Ledger, Goal: &effect.Goal{ID: t.Goal}, Worker: t.Owner, Lease: w.lease()},
+	d := &driver{Config: Config{Ledger: w.Ledger, Goal: &effect.Goal{ID: t.Goal}, Worker: t.Owner, Lease: w.lease(), Uptime: uptime},
 		ticket: t, fence: t.Fence, store: t.Fence, state: s, cached: s.Head, stopping: true, flight: map[string]*flight{}}
-	defer d.release()
 	if err := d.step(ctx, core.Blocked{Fault: *f}); err != nil {
-		return fmt.Errorf("record that goal %s is blocked: %w", t.Goal, err)
+		w.report(t.Goal, fmt.Errorf("record that goal %s is blocked: %w", t.Goal, err))
 	}
-	return nil
+	if d.state.Head == s.Head {
+		w.hold(ctx, t)
+		return
+	}
+	d.release()
 }
