@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"belay/internal/event"
 	"belay/internal/fault"
@@ -128,28 +127,6 @@ func noise(n int) []byte {
 	b := make([]byte, n)
 	newNoise().Read(b)
 	return b
-}
-
-func TestOpenIsQuick(t *testing.T) {
-	dir := t.TempDir()
-	l := open(t, dir, Options{})
-	for g := range 20 {
-		ledgertest.Create(t, l, fmt.Sprintf("g%d", g), 200)
-	}
-	best := time.Hour
-	for range 5 {
-		start := time.Now()
-		again, err := Open(context.Background(), dir, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		best = min(best, time.Since(start))
-		again.Close()
-	}
-	t.Logf("open: %v", best)
-	if best > 15*time.Millisecond {
-		t.Errorf("opening an existing file takes %v, the budget is 15ms", best)
-	}
 }
 
 func TestAnOlderSchemaIsBackedUpAndMigratedOnce(t *testing.T) {
