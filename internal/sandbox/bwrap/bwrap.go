@@ -91,9 +91,11 @@ func confine(c sandbox.Command, program, state string) (shim.Launch, error) {
 		}
 	}
 	options = append(options, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
-	// Root inside is root to these files of the kernel.
-	for _, p := range []string{"/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/acpi", "/proc/scsi"} {
-		options = append(options, "--ro-bind-try", p, p)
+	if os.Geteuid() == 0 {
+		// Root inside is root to these files of the kernel.
+		for _, p := range []string{"/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/acpi", "/proc/scsi"} {
+			options = append(options, "--ro-bind-try", p, p)
+		}
 	}
 	r.Options = options
 	l.Argv = []string{program}

@@ -187,7 +187,7 @@ func (w *world) short() string {
 // environment.
 func (w *world) command(script string) sandbox.Command {
 	return sandbox.Command{Key: "attempt.1", Shell: script, Dir: w.repo, Workspace: w.repo, Network: sandbox.NetworkNone,
-		Protected: []string{w.state}, Timeout: 40 * time.Second, Grace: 200 * time.Millisecond, MaxOutput: 1 << 20,
+		Protected: []string{w.state}, Timeout: 2 * time.Minute, Grace: 200 * time.Millisecond, MaxOutput: 1 << 20,
 		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.home, "OUT=" + w.outside, "STATE=" + w.state, "W=" + w.repo,
 			"TOOL=" + w.tool, fmt.Sprintf("FOREIGN=%d", w.foreign.Process.Pid), "TCP=" + w.tcp.Addr().String(), "TCP6=" + w.tcp6.Addr().String(),
 			"UDP=" + w.udp.LocalAddr().String(), "UNIX=" + w.unix.Addr().String(), "ABSTRACT=" + w.abstract.Addr().String()}}
@@ -196,7 +196,7 @@ func (w *world) command(script string) sandbox.Command {
 // run runs a command to its end.
 func (w *world) run(c sandbox.Command) (sandbox.Result, string) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	p, err := w.box.Start(ctx, c)
 	w.must(err)

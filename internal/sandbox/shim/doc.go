@@ -79,6 +79,18 @@
 // its marked ancestors and emptied its own environment is missed here; a
 // backend with a PID namespace closes that gap.
 //
+// Where this user may make control groups, a backend that asks for bounds has
+// the idle shim enter groups of its own: they hold memory and processes for the
+// whole tree, and list every process of it whatever it did to its environment,
+// for the rounds of SIGKILL and for the worker that finds the shim dead.
+//
+// # Helpers
+//
+// What a backend must do inside the process that becomes the command (namespaces
+// to fill, filters, a descriptor to hand on) its helper does: this binary once
+// more, between the shim's fork and the command's exec. The helper also sets the
+// resource limits; see Help and becomeCommand.
+//
 // # Speed
 //
 // Starting the large binary anew costs several milliseconds, mostly its

@@ -9,7 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -139,9 +139,6 @@ func Help(name string, p Prepare) {
 // hold the others.
 func becomeCommand(dir string, prepare Prepare) int {
 	runtime.LockOSThread()
-	// Once the limit on memory is set, this runtime could not even take what a
-	// collection needs, and would end with words of its own.
-	debug.SetGCPercent(-1)
 	syscall.CloseOnExec(3)
 	err := func() error {
 		r := record(dir)
@@ -162,6 +159,9 @@ func becomeCommand(dir string, prepare Prepare) int {
 			if err := prepare(&sp.Launch, dir, r.file(scratchDir)); err != nil {
 				return err
 			}
+		}
+		if left.Memory > 0 {
+			path, sp.Launch.Argv = limitMemory(left.Memory, path, sp.Launch.Argv)
 		}
 		for _, l := range left.rlimits() {
 			if err := l.set(); err != nil {
@@ -208,8 +208,20 @@ type rlimit struct {
 	soft, hard uint64
 }
 
-// rlimits translates the limits. The address space comes last: from then on
-// this process itself can hardly allocate.
+// limitMemory puts a shell in front that limits the address space. A Go program
+// is beyond most limits from its start, and could not even come to the exec.
+func limitMemory(bytes int64, path string, argv []string) (string, []string) {
+	kib := uint64(bytes) / 1024
+	var now syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_AS, &now) == nil {
+		kib = min(kib, now.Max/1024)
+	}
+	const shell = "/bin/sh"
+	front := []string{shell, "-c", `ulimit -v "$1" && shift && exec "$@"`, "belay", strconv.FormatUint(kib, 10), path}
+	return shell, append(front, argv[1:]...)
+}
+
+// rlimits translates the limits but that on memory.
 func (l limits) rlimits() []rlimit {
 	var out []rlimit
 	if l.CPU > 0 {
@@ -222,7 +234,7 @@ func (l limits) rlimits() []rlimit {
 		name     string
 		resource int
 		value    int64
-	}{{"file size", syscall.RLIMIT_FSIZE, l.FileSize}, {"processes", rlimitNproc, int64(l.Processes)}, {"memory", syscall.RLIMIT_AS, l.Memory}} {
+	}{{"file size", syscall.RLIMIT_FSIZE, l.FileSize}, {"processes", rlimitNproc, int64(l.Processes)}} {
 		if e.value > 0 {
 			out = append(out, rlimit{e.name, e.resource, uint64(e.value), uint64(e.value)})
 		}
