@@ -187,9 +187,11 @@ func FuzzJudge(f *testing.F) {
 	c := Config{Root: "/work/repo", Rules: []event.Rule{{Decision: "deny", Command: "rm ** x *", Layer: "user"}, {Decision: "allow", Command: "tool *", Layer: "user"},
 		{Decision: "deny", Path: "a/**/b/**", Layer: "user"}}}
 	f.Fuzz(func(t *testing.T, text string) {
+		// A minute is no measure of speed (the benchmark is): it catches text
+		// that makes the judgement explode, on however busy a machine.
 		begin := time.Now()
 		v := Explain(c, text)
-		if took := time.Since(begin); took > 5*time.Second {
+		if took := time.Since(begin); took > time.Minute {
 			t.Errorf("judging took %v", took)
 		}
 		if v.Decision != Allow && v.Decision != Ask && v.Decision != Deny {
