@@ -161,7 +161,7 @@ func (w *Writer) line(l string) {
 	}
 	if closesBlock(l) {
 		for _, h := range w.held {
-			w.emit(hideBody(h, 1))
+			w.emit(w.r.line(hideBody(h, 1)))
 		}
 		w.held, w.heldLen = nil, 0
 	} else if w.holds(l) {
@@ -188,7 +188,7 @@ func (w *Writer) inBlock(l string) bool {
 		return false
 	case ok:
 		w.block = 2
-		w.emit(hideBody(l, least))
+		w.emit(w.r.line(hideBody(l, least)))
 		return true
 	case w.headers < maxHeaders && pemHeader.MatchString(strings.TrimRight(l, "\r\n")):
 		w.headers++
