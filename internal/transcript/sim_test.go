@@ -102,7 +102,7 @@ func (s *sim) commit(r core.Ready) {
 // the run lopsided, so it only draws the seed.
 func newSim(t failer, seed uint64) *sim {
 	s := &sim{t: t, r: rand.New(rand.NewPCG(seed, 42)), now: 1_000_000_000, files: map[string]string{"a": "0", "b": "0"}, flight: map[string]core.Effect{}}
-	set := event.Settings{Model: "script:sim", StepsPerTurn: 7, RetryBaseMS: 1,
+	set := event.Settings{Model: "script:sim", StepsPerTurn: 7, RetryBaseMS: 1, SameError: 2,
 		Approve: []event.ApproveMode{event.ApproveAsk, event.ApproveAuto, event.ApproveNever}[s.pick(3)],
 		Plan:    []event.PlanMode{event.PlanNever, event.PlanAuto}[s.pick(2)]}
 	spec := event.GoalSpec{Text: "simulate", Constraints: []string{"keep the names"}}
