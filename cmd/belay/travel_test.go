@@ -2,7 +2,10 @@ package main
 
 import (
 	"database/sql"
+	"fmt"
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -289,4 +292,83 @@ func TestWhatDoesNotTravelSaysWhy(t *testing.T) {
 		b.must(0, "approve", goal)
 		hasLine(t, b.must(3, "resume", goal), "cannot be had here", sum)
 	})
+}
+
+// TestMovingInSurvivesAKillAtEachOfItsInstants: killed while it takes packs in,
+// removes and writes, the next worker there restores the exact tree all the
+// same and leaves no temporary file.
+func TestMovingInSurvivesAKillAtEachOfItsInstants(t *testing.T) {
+	t.Parallel()
+	program := filepath.Join(t.TempDir(), "belay")
+	if out, err := exec.Command("go", "build", "-tags", "failpoints", "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	files := toy()
+	files["old/gone.txt"], files["a/b/c.txt"] = "to be removed\n", "c\n"
+	w := newWorld(t, files)
+	// A clone of the start, which the goal then leaves behind in every way.
+	start := filepath.Join(w.dir, "start")
+	if err := os.CopyFS(start, os.DirFS(w.repo)); err != nil {
+		t.Fatal(err)
+	}
+	model := w.script("steps:\n" + stepRead + stepFix + stepCommand("rm -r old; mkdir -p new/x; echo n > new/x/n.txt; chmod 755 check.sh; ln -s code.txt link") +
+		stepCall("ask_user", map[string]any{"question": "Go on?"}) + stepTest + stepDone)
+	r := w.must(3, runToy(model, "--sandbox", "none", "--travel")...)
+	goal := strings.Fields(r.out)[1]
+	want := tree(t, w.repo)
+	w.copied("first").must(0, "say", goal, "yes")
+	w.aside("repo.first")
+	kills := 0
+	for _, point := range []string{"workspace.pack.taken", "workspace.move.removed", "workspace.move.staged", "workspace.move.named"} {
+		for _, from := range []string{"nothing", "a clone of the start"} {
+			for hit := 1; hit < 20; hit++ {
+				if !movedUnderAKill(w, program, goal, point, hit, from == "nothing", want) {
+					break
+				}
+				kills++
+			}
+		}
+	}
+	if kills < 20 {
+		t.Errorf("only %d kills", kills)
+	}
+	t.Logf("%d kills", kills)
+}
+
+// movedUnderAKill lets a new place take the goal over, kills it at an instant,
+// and lets it go on; false says that it did not come to that instant.
+func movedUnderAKill(w *world, program, goal, point string, hit int, fromNothing bool, want map[string]string) bool {
+	w.t.Helper()
+	if err := os.RemoveAll(w.repo); err != nil {
+		w.t.Fatal(err)
+	}
+	if !fromNothing {
+		if err := os.CopyFS(w.repo, os.DirFS(filepath.Join(w.dir, "start"))); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	name := fmt.Sprintf("%s.%d.%v", point, hit, fromNothing)
+	b := w.at(name)
+	if err := os.CopyFS(filepath.Join(w.dir, name), os.DirFS(filepath.Join(w.dir, "first"))); err != nil {
+		w.t.Fatal(err)
+	}
+	points := filepath.Join(w.dir, name+".points")
+	if err := os.Mkdir(points, 0o700); err != nil {
+		w.t.Fatal(err)
+	}
+	c := exec.Command(program, "resume", goal)
+	c.Dir, c.Env = w.dir, append(slices.Clone(b.env), fmt.Sprintf("BELAY_FAILPOINTS=%s=kill@%d", point, hit), "BELAY_FAILPOINT_DIR="+points)
+	out, err := c.CombinedOutput()
+	_, terr := os.Stat(filepath.Join(points, fmt.Sprintf("%s@%d.taken", point, hit)))
+	if terr != nil {
+		if err != nil {
+			w.t.Fatalf("%s@%d was not reached: %v\n%s", point, hit, err, out)
+		}
+		return false
+	}
+	if r := b.belay("resume", goal); r.code != 0 {
+		w.t.Fatalf("after a kill at %s: %v", name, r)
+	}
+	sameTree(w.t, "after a kill at "+name, maps.Clone(want), tree(w.t, w.repo))
+	return true
 }
