@@ -260,13 +260,11 @@ func (l *Ledger) write(ctx context.Context, op string, keep level, do func(conte
 		if refused := (*refusal)(nil); errors.As(err, &refused) {
 			return refused.error
 		}
-		if t.sent && !t.committed && !clean(err) {
+		if t.sent && !t.committed && !clean(err) && !doubt {
 			doubt = true
-		}
-		if ctx.Err() != nil && doubt && context.Cause(ctx) != errGrace {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeoutCause(context.WithoutCancel(ctx), grace, errGrace)
-			defer cancel()
+			var end func()
+			ctx, end = outlive(ctx)
+			defer end()
 		}
 		if err := r.again(ctx, err); err != nil {
 			if doubt {
@@ -275,6 +273,15 @@ func (l *Ledger) write(ctx context.Context, op string, keep level, do func(conte
 			return l.wrap(op, err)
 		}
 	}
+}
+
+// outlive returns a context that ends grace after its caller's: finding out
+// what became of a commit goes on for so long, whenever the caller goes away,
+// be it in the middle of a pause between two tries.
+func outlive(ctx context.Context) (context.Context, func()) {
+	late, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, func() { cancel(errGrace) }) })
+	return late, func() { stop(); cancel(nil) }
 }
 
 // errGrace marks the context of a write whose caller has gone away.

@@ -139,19 +139,34 @@ func TestAnAppendThatOthersOvertookWhileInDoubtIsStillKnown(t *testing.T) {
 // of the doubt does not leave it.
 func TestACommitWhoseCallerWentAwayIsFoundOut(t *testing.T) {
 	t.Parallel()
-	p, l, direct := doubtful(t, "", Options{})
-	ledgertest.Create(t, direct, "g", 1)
-	p.arm(beforeAnswer, ofAppend)
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		<-p.cuts
-		cancel()
-	}()
-	got, err := l.Append(ctx, ledger.Append{Goal: "g", Head: 1, Fence: 1, Events: []event.Event{ledgertest.Message("2")}, Row: ledgertest.RowOf("g")})
-	if err != nil || got[0].Seq != 2 {
-		t.Errorf("%+v, %v", got, err)
+	// The caller leaves at the cut, or in a pause between two tries at a server
+	// that is away for the moment.
+	for _, away := range []bool{false, true} {
+		p, l, direct := doubtful(t, "", Options{})
+		ledgertest.Create(t, direct, "g", 1)
+		p.arm(beforeAnswer, ofAppend)
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		go func() {
+			<-p.cuts
+			if !away {
+				cancel()
+				return
+			}
+			p.refuse(true)
+			for range 3 {
+				<-p.refused
+			}
+			cancel()
+			<-p.refused
+			p.refuse(false)
+		}()
+		got, err := l.Append(ctx, ledger.Append{Goal: "g", Head: 1, Fence: 1, Events: []event.Event{ledgertest.Message("2")}, Row: ledgertest.RowOf("g")})
+		if err != nil || got[0].Seq != 2 {
+			t.Errorf("server away %t: %+v, %v", away, got, err)
+		}
+		ledgertest.CheckChain(t, direct, "g", 2)
 	}
-	ledgertest.CheckChain(t, direct, "g", 2)
 }
 
 // TestDoubtThatCannotBeResolvedIsSaid: the server stays away after the cut.

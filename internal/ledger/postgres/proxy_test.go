@@ -46,14 +46,15 @@ type proxy struct {
 	// lateCommit or neverCommit.
 	cuts chan cut
 	held chan func()
-	// down refuses connections.
-	down  bool
-	conns map[net.Conn]bool
+	// down refuses connections; refused tells of each.
+	down    bool
+	refused chan struct{}
+	conns   map[net.Conn]bool
 }
 
 func newProxy(t testing.TB, server string) *proxy {
 	dir, l := pgtest.Listen(t)
-	p := &proxy{t: t, dir: dir, server: server, cuts: make(chan cut, 100), held: make(chan func(), 100), conns: map[net.Conn]bool{}}
+	p := &proxy{t: t, dir: dir, server: server, cuts: make(chan cut, 100), held: make(chan func(), 100), refused: make(chan struct{}), conns: map[net.Conn]bool{}}
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -110,6 +111,10 @@ func (p *proxy) serve(client net.Conn) {
 	if err != nil || p.down {
 		p.mu.Unlock()
 		client.Close()
+		select {
+		case p.refused <- struct{}{}:
+		default: // nobody waits for it
+		}
 		if err == nil {
 			server.Close()
 		}
