@@ -33,6 +33,12 @@ func (w *world) worker(more ...string) *process {
 func (w *world) told(goal, what string, ok func(core.Snapshot) bool) core.Snapshot {
 	w.t.Helper()
 	var s core.Snapshot
+	// What the goal did instead, if it does not come.
+	w.t.Cleanup(func() {
+		if w.t.Failed() && !ok(s) {
+			w.t.Logf("waited for %q of %s\n%s", what, goal, w.belay("events", goal).out)
+		}
+	})
 	waitFor(w.t, what, func() bool {
 		s = w.snapshotOf(goal)
 		return ok(s)

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -83,9 +84,7 @@ func TestWhatCannotBeStartedIsAResultThatSaysWhy(t *testing.T) {
 	s := newSandbox(t)
 	dir := t.TempDir()
 	script := filepath.Join(dir, "script")
-	if err := os.WriteFile(script, []byte("#!/no/such/interpreter\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	program(t, script, "#!/no/such/interpreter\n")
 	plain := filepath.Join(dir, "plain")
 	if err := os.WriteFile(plain, nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -277,5 +276,17 @@ func TestWaitEndsWithItsContextAndTheCommandGoesOn(t *testing.T) {
 	}
 	if res := wait(t, p); res.Stopped != "enough" || res.Signal != "SIGTERM" {
 		t.Errorf("%+v", res)
+	}
+}
+
+// program writes a file that is to be run. No process is started meanwhile: it
+// would inherit the open file, and what has it open for writing makes it busy.
+func program(t testing.TB, path, text string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	err := os.WriteFile(path, []byte(text), 0o755)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"belay/internal/event"
@@ -48,9 +49,7 @@ func newRemoteWorld(t *testing.T, files map[string]string) *remoteWorld {
 	w.git("push", "-q", "origin", "main")
 	// Each update of a branch that the remote takes is one line.
 	hook := "#!/bin/sh\ncat >> '" + r.bare + ".log'\n"
-	if err := os.WriteFile(filepath.Join(r.bare, "hooks", "post-receive"), []byte(hook), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	program(t, filepath.Join(r.bare, "hooks", "post-receive"), hook)
 	return r
 }
 
@@ -391,9 +390,7 @@ func TestARaceAtTheRemoteIsLostWithoutHarm(t *testing.T) {
 	w.put("a", "2\n")
 	s := w.prepare(obj{"branch": "b", "message": "m"})
 	hook := "#!/bin/sh\nunset GIT_QUARANTINE_PATH GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES\ngit update-ref refs/heads/b refs/heads/main\n"
-	if err := os.WriteFile(filepath.Join(w.bare, "hooks", "pre-receive"), []byte(hook), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	program(t, filepath.Join(w.bare, "hooks", "pre-receive"), hook)
 	o, r, err := s.run()
 	if err != nil || o != event.Failed || w.remote("rev-parse", "b") != w.remote("rev-parse", "main") {
 		t.Errorf("%s %v %v", o, r.Fault, err)
@@ -405,9 +402,7 @@ func TestARemoteThatRefusesIsAFailureInItsOwnWords(t *testing.T) {
 	w := newRemoteWorld(t, map[string]string{"a": "1\n"})
 	w.put("a", "2\n")
 	hook := "#!/bin/sh\necho 'no commits on fridays' >&2\nexit 1\n"
-	if err := os.WriteFile(filepath.Join(w.bare, "hooks", "pre-receive"), []byte(hook), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	program(t, filepath.Join(w.bare, "hooks", "pre-receive"), hook)
 	s := w.prepare(obj{"branch": "b", "message": "m"})
 	o, r, err := s.run()
 	if err != nil || o != event.Failed || r.Fault.Kind != fault.Refused || !strings.Contains(r.Fault.Message, "fridays") {
@@ -430,9 +425,7 @@ func TestAPushWithoutAnAnswerIsLookedUp(t *testing.T) {
 			hook = "pre-receive"
 		}
 		// The hook kills the process that would answer.
-		if err := os.WriteFile(filepath.Join(w.bare, "hooks", hook), []byte("#!/bin/sh\nkill -9 $PPID\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		program(t, filepath.Join(w.bare, "hooks", hook), "#!/bin/sh\nkill -9 $PPID\n")
 		o, r, err := s.run()
 		if taken && (err != nil || o != event.Succeeded) {
 			t.Errorf("taken: %s %v %v", o, r.Fault, err)
@@ -529,9 +522,7 @@ func TestNoProgramOfTheRepositoryRunsAndTheCommitHasItsNormalForm(t *testing.T) 
 		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(p, []byte("#!/bin/sh\ntouch '"+mark+"'\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		program(t, p, "#!/bin/sh\ntouch '"+mark+"'\n")
 	}
 	w.put("crlf.txt", "a\r\nB\r\n")
 	before := w.print()
@@ -735,4 +726,16 @@ func openAt(t *testing.T, w *remoteWorld, root string) *remoteWorld {
 	in.root, in.env.Workspace = root, ws
 	in.reg = builtin.New(builtin.Config{Roots: []string{root}, Git: true, Scratch: w.scratch})
 	return &remoteWorld{world: &in, bare: w.bare, scratch: w.scratch}
+}
+
+// program writes a file that is to be run. No process is started meanwhile: it
+// would inherit the open file, and what has it open for writing makes it busy.
+func program(t testing.TB, path, text string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	err := os.WriteFile(path, []byte(text), 0o755)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -133,9 +133,7 @@ func TestWhatAppearsAfterGitLookedIsNotMissed(t *testing.T) {
 			real := w.git.bin
 			w.git.bin = filepath.Join(t.TempDir(), "git")
 			script := "#!/bin/sh\n" + real + " \"$@\"\ncode=$?\ncase \"$*\" in *ls-files*) cd " + root + " && " + add + ";; esac\nexit $code\n"
-			if err := os.WriteFile(w.git.bin, []byte(script), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			program(t, w.git.bin, script)
 			observe(t, w)
 			w.git.bin = real
 			if observe(t, w) != fresh(t, root) {

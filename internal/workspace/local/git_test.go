@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"belay/internal/event"
@@ -22,9 +23,7 @@ func booby(t *testing.T) (root, mark string) {
 	root = t.TempDir()
 	mark = filepath.Join(t.TempDir(), "mark")
 	trap := filepath.Join(t.TempDir(), "trap.sh")
-	if err := os.WriteFile(trap, []byte("#!/bin/sh\necho \"$0 $*\" >> "+mark+"\ncat\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	program(t, trap, "#!/bin/sh\necho \"$0 $*\" >> "+mark+"\ncat\n")
 	put(t, root, map[string]string{"a.txt": "a\r\n$Id$\n", "b.bin": "b\x00", "sub/c.txt": "c\n", ".gitattributes": "* text=auto eol=crlf ident\n*.txt filter=trap diff=trap merge=trap\n", ".gitignore": "*.log\n"})
 	run(t, root, "init", "-q")
 	run(t, root, "add", "-A")
@@ -524,5 +523,17 @@ func TestMaterialiseIsExact(t *testing.T) {
 	none := observe(t, we)
 	if err := we.Materialise(context.Background(), none, t.TempDir()); err != nil {
 		t.Errorf("an empty tree: %v", err)
+	}
+}
+
+// program writes a file that is to be run. No process is started meanwhile: it
+// would inherit the open file, and what has it open for writing makes it busy.
+func program(t testing.TB, path, text string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	err := os.WriteFile(path, []byte(text), 0o755)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
