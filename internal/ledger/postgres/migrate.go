@@ -121,9 +121,11 @@ type querier interface {
 // of belay_schema marks the schema as belay's.
 func (l *Ledger) schema(ctx context.Context, c querier) (version int, err error) {
 	var ours, others bool
-	err = c.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL,
-		EXISTS (SELECT 1 FROM pg_class WHERE relnamespace = to_regnamespace($2) AND relname IN ('events', 'goals', 'uploads', 'chunks', 'artifacts', 'caches'))`,
-		l.opts.Schema+".belay_schema", l.opts.Schema).Scan(&ours, &others)
+	// Both are seen at one instant: a schema that another process makes belay's
+	// between two looks is not foreign.
+	err = c.QueryRow(ctx, `SELECT coalesce(bool_or(relname = 'belay_schema'), false),
+		coalesce(bool_or(relname IN ('events', 'goals', 'uploads', 'chunks', 'artifacts', 'caches')), false)
+		FROM pg_class WHERE relnamespace = to_regnamespace($1)`, l.opts.Schema).Scan(&ours, &others)
 	switch {
 	case err != nil:
 		return 0, err

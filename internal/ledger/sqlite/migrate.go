@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
@@ -77,15 +78,21 @@ func (l *Ledger) migrate(ctx context.Context, steps []string) error {
 	return nil
 }
 
-// schema reads the file's schema, 0 for an empty file.
+// schema reads the file's schema, 0 for an empty file. It reads it all at one
+// instant: a file that another process makes a ledger of between two looks is
+// not foreign.
 func (l *Ledger) schema(ctx context.Context) (int, error) {
 	var version, app, tables int
-	conn := l.writer.conn
 	err := retry(ctx, l.opts.BusyTimeout, func() error {
+		tx, err := l.writer.conn.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback()
 		return errors.Join(
-			conn.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version),
-			conn.QueryRowContext(ctx, "PRAGMA application_id").Scan(&app),
-			conn.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&tables))
+			tx.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&tables),
+			tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version),
+			tx.QueryRowContext(ctx, "PRAGMA application_id").Scan(&app))
 	})
 	if err != nil {
 		return 0, l.wrap("open", err)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"belay/internal/event"
 	"belay/internal/fault"
@@ -217,6 +218,49 @@ func TestWhatIsNoLedgerIsRefusedAndLeftAlone(t *testing.T) {
 	}
 	if _, err := Open(context.Background(), foreign, Options{}); !errors.Is(err, ErrForeign) {
 		t.Errorf("foreign database: %v", err)
+	}
+}
+
+// TestAFileThatBecomesALedgerIsNeverForeign: many processes start on a new
+// state directory at once, and each looks at what the others are making.
+func TestAFileThatBecomesALedgerIsNeverForeign(t *testing.T) {
+	t.Parallel()
+	for range 25 {
+		path := filepath.Join(t.TempDir(), FileName)
+		if err := create(path); err != nil {
+			t.Fatal(err)
+		}
+		db := openDB(path, "mode=rw")
+		conn, err := db.Conn(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		looks := &Ledger{path: path, opts: Options{BusyTimeout: 30 * time.Second}}
+		looks.writer.conn = conn
+		made := make(chan error, 1)
+		go func() {
+			l, err := Open(context.Background(), path, Options{})
+			if err == nil {
+				err = l.Close()
+			}
+			made <- err
+		}()
+		for looking := true; looking; {
+			select {
+			case err := <-made:
+				if err != nil {
+					t.Fatal(err)
+				}
+				looking = false
+			default:
+			}
+			if _, err := looks.schema(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(conn.Close(), db.Close()); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
