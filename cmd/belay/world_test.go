@@ -230,6 +230,9 @@ func (w *world) launch(stdin, stdout, shown *os.File, args []string) *process {
 	w.t.Cleanup(func() {
 		p.kill()
 		<-p.done
+		if w.t.Failed() {
+			w.t.Logf("belay %s ended with %d and said\n%s", strings.Join(args, " "), p.code, p.err.String())
+		}
 	})
 	return p
 }

@@ -57,6 +57,7 @@ type driver struct {
 	talk     *transcript.Builder
 	composer *effect.Composer
 	flight   map[string]*flight
+	leaving  map[string]<-chan struct{} // cancelled flights that have not ended, by key
 	results  chan result
 	cached   uint64
 	stopping bool
@@ -76,11 +77,13 @@ type driver struct {
 type flight struct {
 	effect core.Effect
 	cancel context.CancelCauseFunc
+	ended  chan struct{} // closed at the end of its goroutine
 	done   bool
 }
 
 type result struct {
 	key  string
+	of   *flight
 	body core.Body
 	err  error
 }
@@ -101,7 +104,8 @@ func Drive(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
-	d := &driver{Config: c, ticket: t, fence: t.Fence, store: t.Fence, flight: map[string]*flight{}, results: make(chan result)}
+	d := &driver{Config: c, ticket: t, fence: t.Fence, store: t.Fence, flight: map[string]*flight{},
+		leaving: map[string]<-chan struct{}{}, results: make(chan result)}
 	d.trustSince(asked)
 	defer d.release()
 	if d.state, err = Load(ctx, c.Ledger, c.Goal.ID); err != nil {
@@ -192,7 +196,7 @@ func (d *driver) busy() bool {
 // landed feeds a result back.
 func (d *driver) landed(ctx context.Context, r result) error {
 	f := d.flight[r.key]
-	if f == nil {
+	if f != r.of {
 		return nil // it was cancelled meanwhile
 	}
 	if errors.Is(r.err, errUntrusted) {
@@ -323,8 +327,7 @@ func (d *driver) want(ctx context.Context, es []core.Effect) {
 	}
 	for k, f := range d.flight {
 		if !wanted[k] && !(d.stale && begun(f)) {
-			f.cancel(errUnwanted)
-			delete(d.flight, k)
+			d.cancel(k, f)
 		}
 	}
 	if d.stopping || d.stale {
@@ -337,13 +340,34 @@ func (d *driver) want(ctx context.Context, es []core.Effect) {
 	}
 }
 
+// cancel gives an effect up. Its goroutine ends by itself, and until then no
+// other of the same key begins.
+func (d *driver) cancel(key string, f *flight) {
+	f.cancel(errUnwanted)
+	delete(d.flight, key)
+	for k, ended := range d.leaving {
+		select {
+		case <-ended:
+			delete(d.leaving, k)
+		default:
+		}
+	}
+	d.leaving[key] = f.ended
+}
+
 // launch starts an effect on its own goroutine. What it reads of the driver is
 // taken here, before.
 func (d *driver) launch(ctx context.Context, e core.Effect) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	d.flight[e.Key()] = &flight{effect: e, cancel: cancel}
+	f := &flight{effect: e, cancel: cancel, ended: make(chan struct{})}
+	d.flight[e.Key()] = f
+	before := d.leaving[e.Key()]
 	do, err := d.executor(ctx, e)
 	d.running.Go(func() {
+		defer close(f.ended)
+		if before != nil {
+			<-before
+		}
 		var b core.Body
 		if err == nil && risky(e) && !d.trusted() {
 			err = errUntrusted
@@ -357,7 +381,7 @@ func (d *driver) launch(ctx context.Context, e core.Effect) {
 			return // cancelled: whoever cancelled it does not wait for it
 		}
 		select {
-		case d.results <- result{key: e.Key(), body: b, err: err}:
+		case d.results <- result{key: e.Key(), of: f, body: b, err: err}:
 		case <-ctx.Done():
 		}
 	})

@@ -64,7 +64,7 @@ func (d *driver) renew(ctx context.Context) error {
 	if d.stale {
 		return nil
 	}
-	for {
+	for news := false; ; news = true {
 		asked := d.Uptime()
 		failpoint.Hit(failpoint.RenewBefore)
 		t, err := d.Ledger.Renew(ctx, d.ticket, d.Lease)
@@ -72,6 +72,9 @@ func (d *driver) renew(ctx context.Context) error {
 		if err == nil {
 			d.ticket = t
 			d.trustSince(asked)
+			if news {
+				return d.step(ctx, core.Poke{}) // what follows from what was read
+			}
 			return nil
 		}
 		if !errors.Is(err, ledger.ErrFenced) {
@@ -92,23 +95,36 @@ func (d *driver) renew(ctx context.Context) error {
 	}
 }
 
+// followAgain is how long the driver waits before it follows again after the
+// store failed.
+const followAgain = 200 * time.Millisecond
+
 // follow reports events that appear in the ledger. It may skip some: the
-// driver reads what it lacks.
+// driver reads what it lacks. A store that fails is followed again, because
+// what people say must be heard also where nothing is appended for long; an
+// append or renewal that meets the same failure names it.
 func (d *driver) follow(ctx context.Context) <-chan event.Event {
 	news := make(chan event.Event)
 	after := d.state.Head
 	d.running.Go(func() {
-		for it, err := range d.Ledger.Follow(ctx, d.Goal.ID, after) {
-			if err != nil {
-				return // the next append meets the same storage and names it
-			}
-			if it.CaughtUp {
-				continue
+		for ctx.Err() == nil {
+			for it, err := range d.Ledger.Follow(ctx, d.Goal.ID, after) {
+				if err != nil {
+					break
+				}
+				if it.CaughtUp {
+					continue
+				}
+				select {
+				case news <- it.Event:
+					after = it.Event.Seq
+				case <-ctx.Done():
+					return
+				}
 			}
 			select {
-			case news <- it.Event:
+			case <-time.After(followAgain):
 			case <-ctx.Done():
-				return
 			}
 		}
 	})
@@ -137,8 +153,7 @@ func (d *driver) drain(ctx context.Context, why error) error {
 		break
 	}
 	for k, f := range d.flight {
-		f.cancel(errUnwanted)
-		delete(d.flight, k)
+		d.cancel(k, f)
 	}
 	if err := d.step(ctx, core.Released{Detail: "the worker was told to stop"}); err != nil {
 		return err

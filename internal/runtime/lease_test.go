@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"belay/internal/core"
@@ -56,6 +58,7 @@ type slow struct {
 	ledger.Ledger
 	committed func(a ledger.Append)
 	renewing  func() error
+	following func() iter.Seq2[ledger.Item, error] // in place of the store's, if it is not nil
 
 	mu    sync.Mutex
 	calls []string
@@ -78,6 +81,15 @@ func (s *slow) Append(ctx context.Context, a ledger.Append) ([]event.Event, erro
 		}
 	}
 	return es, err
+}
+
+func (s *slow) Follow(ctx context.Context, goal string, after uint64) iter.Seq2[ledger.Item, error] {
+	if s.following != nil {
+		if it := s.following(); it != nil {
+			return it
+		}
+	}
+	return s.Ledger.Follow(ctx, goal, after)
 }
 
 func (s *slow) Renew(ctx context.Context, t ledger.Ticket, d time.Duration) (ledger.Ticket, error) {
@@ -168,11 +180,12 @@ type stage struct {
 	bell  *bell
 	dir   string
 	model model.Model
+	lease time.Duration
 }
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	s := &stage{t: t, clock: &clock{}, bell: &bell{}, dir: t.TempDir()}
+	s := &stage{t: t, clock: &clock{}, bell: &bell{}, dir: t.TempDir(), lease: lease}
 	s.store = &slow{Ledger: memory.New(memory.Options{Clock: s.clock.store})}
 	s.bell.note = func(what string) { s.store.note("%s", what) }
 	sc, err := script.Parse([]byte("steps:\n  - {calls: [{tool: bell, args: {}}]}\n  - {text: done}\n"))
@@ -207,7 +220,7 @@ func (s *stage) drive(name string, ticket *ledger.Ticket) error {
 	defer box.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	return Drive(ctx, Config{Ledger: s.store, Worker: name, Lease: lease, Uptime: s.clock.uptime, Ticket: ticket, Asked: s.clock.uptime(),
+	return Drive(ctx, Config{Ledger: s.store, Worker: name, Lease: s.lease, Uptime: s.clock.uptime, Ticket: ticket, Asked: s.clock.uptime(),
 		Goal: &effect.Goal{ID: "g", Ledger: s.store, Workspace: ws, Sandbox: box, Model: s.model,
 			NewTools: func(c effect.ToolConfig) effect.Tools {
 				return withBell{builtin.New(builtin.Config{Roots: c.Roots}), s.bell}
@@ -404,4 +417,111 @@ func TestWhatAReplacedWorkerHadBegunIsRecordedLate(t *testing.T) {
 	if len(s.bell.rung) != 1 {
 		t.Errorf("it rang %q", s.bell.rung)
 	}
+}
+
+// thinking is a model that answers only when it is given up.
+type thinking struct {
+	model.Model
+	asked chan struct{}
+}
+
+func (m thinking) Send(ctx context.Context, _ model.Request, _ func(model.Delta)) (model.Response, error) {
+	close(m.asked)
+	<-ctx.Done()
+	return model.Response{}, ctx.Err()
+}
+
+// tell records what a person says, past the driver.
+func (s *stage) tell(b core.Body) {
+	s.t.Helper()
+	st := s.state()
+	row, err := s.store.Goal(context.Background(), "g")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r, err := core.Step(st, core.Input{Now: moment.Of(s.clock.store()), By: event.ActorUser, StoreFence: row.Fence, Body: b})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := s.store.Ledger.Append(context.Background(), ledger.Append{Goal: "g", Head: st.Head, Fence: row.Fence, Events: r.Events, Row: core.Row(r.State)}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// TestWhatPeopleSayIsHeardWhileTheModelAnswers: by whichever way the driver
+// comes to read it, it acts on it, without waiting for the answer.
+func TestWhatPeopleSayIsHeardWhileTheModelAnswers(t *testing.T) {
+	t.Parallel()
+	for name, set := range map[string]func(s *stage){
+		"followed": func(*stage) {},
+		// The renewal reads it first, and the follower comes too late with it or
+		// not at all.
+		"renewed": func(s *stage) {
+			s.lease = 30 * time.Millisecond
+			s.store.following = func() iter.Seq2[ledger.Item, error] {
+				return func(func(ledger.Item, error) bool) {}
+			}
+		},
+		"followed after the store failed": func(s *stage) {
+			failed := false
+			s.store.following = func() iter.Seq2[ledger.Item, error] {
+				if failed {
+					return nil
+				}
+				failed = true
+				return func(yield func(ledger.Item, error) bool) { yield(ledger.Item{}, errors.New("no")) }
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			set(s)
+			asked := make(chan struct{})
+			s.model = thinking{s.model, asked}
+			ended := make(chan error, 1)
+			go func() { ended <- s.drive("first", nil) }()
+			<-asked
+			s.tell(core.Cancel{})
+			if err := <-ended; err != nil && !errors.Is(err, ErrSteppedDown) {
+				t.Fatalf("the cancel was not heard: %v", err)
+			}
+			if st := s.state(); st.Status != lifecycle.Cancelled || st.Turn != nil || st.Request != nil {
+				t.Errorf("it is %s, turn %+v, request %+v", st.Status, st.Turn, st.Request)
+			}
+		})
+	}
+}
+
+// TestAnEffectThatIsWantedAgainWaitsForItsOwnEnd: one that was given up may
+// take a while to end; meanwhile it is not begun a second time, and what it
+// brings back late is not taken for the second one's.
+func TestAnEffectThatIsWantedAgainWaitsForItsOwnEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &driver{Config: Config{Goal: &effect.Goal{ID: "g"}}, flight: map[string]*flight{}, leaving: map[string]<-chan struct{}{}, results: make(chan result)}
+		e := core.Wake{At: moment.Of(time.Now())}
+		first := &flight{effect: e, cancel: func(error) {}, ended: make(chan struct{})}
+		d.flight[e.Key()] = first
+		d.want(t.Context(), nil)
+		d.want(t.Context(), []core.Effect{e})
+		second := d.flight[e.Key()]
+		if second == nil || second == first {
+			t.Fatal("it was not wanted again")
+		}
+		if err := d.landed(t.Context(), result{key: e.Key(), of: first, body: core.Poke{}}); err != nil || d.flight[e.Key()] != second {
+			t.Errorf("a late result was taken for the second one's: %v", err)
+		}
+		synctest.Wait()
+		select {
+		case r := <-d.results:
+			t.Fatalf("it was begun while the first had not ended: %+v", r)
+		default:
+		}
+		close(first.ended)
+		if r := <-d.results; r.of != second {
+			t.Errorf("the result is not the second one's: %+v", r)
+		}
+		d.running.Wait()
+	})
 }
