@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"belay/internal/event"
+	"belay/internal/fault"
 	"belay/internal/service"
 	"belay/internal/workspace/local"
 )
@@ -280,4 +281,29 @@ func TestNoFileToolFollowsALinkOutside(t *testing.T) {
 		t.Error("a link that stays inside cannot be read")
 	}
 	sameTree(t, "outside", map[string]string{"far.txt": "-rw-r--r-- farword stands outside\n"}, tree(t, filepath.Join(w.dir, "out")))
+}
+
+// TestBelaysOwnPlacesAreDeniedWhereverTheyAre: policy knows the state directory
+// and the configuration of this very machine, however a command spells them.
+func TestBelaysOwnPlacesAreDeniedWhereverTheyAre(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, toy())
+	w.must(0, "policy", "allow", "--command", "tee *")
+	w.must(0, "policy", "allow", "--tool", "write", "--path", "/**")
+	state, config := filepath.Join(w.dir, "state"), filepath.Join(w.dir, "config")
+	steps := stepCommand("date > ../state/ledger.db") + stepCommand("date | tee "+config+"/policy.yaml") +
+		stepCommand("cd "+state+" && rm -rf spool") + stepCommand("echo x > "+state)
+	w.must(3, askingRun(w.script("steps:\n"+steps+stepRead+stepFix))...)
+	rejected := of[event.OperationRejected](t, w.events())
+	if len(rejected) != 4 {
+		t.Fatalf("%d of 4 rejected: %v", len(rejected), w.timeline())
+	}
+	for _, r := range rejected {
+		if r.Fault.Kind != fault.PolicyDenied || !strings.Contains(r.Fault.Message, "protected") {
+			t.Errorf("%+v", r.Fault)
+		}
+	}
+	if r := w.must(0, "policy", "explain", "date > "+state+"/x"); !strings.Contains(r.out, "builtin:protected") {
+		t.Error(r)
+	}
 }

@@ -24,7 +24,11 @@ type policyFile string
 // ruleID is a name for a rule that is saved without one. Equal rules have
 // equal names.
 func ruleID(r event.Rule) string {
-	sum := sha256.Sum256([]byte(r.Decision + "\x00" + r.Tool + "\x00" + r.Command + "\x00" + r.Path))
+	text := r.Decision + "\x00" + r.Tool + "\x00" + r.Command + "\x00" + r.Path
+	if r.Network != "" {
+		text += "\x00" + r.Network
+	}
+	sum := sha256.Sum256([]byte(text))
 	return "always-" + hex.EncodeToString(sum[:4])
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,17 +24,20 @@ func (a *app) policyCommand() *cobra.Command {
 }
 
 func (a *app) explainCommand() *cobra.Command {
-	var repo string
+	var repo, network string
 	var tests []string
 	c := &cobra.Command{
 		Use: `explain "COMMAND"`, Short: "show the parts of a command, the rule behind each verdict, and what would allow it", Args: exactly(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if !slices.Contains([]string{"", "none", "loopback", "full"}, network) {
+				return usagef("--network is none, loopback or full, not %q", network)
+			}
 			dir, err := filepath.Abs(repo)
 			if err != nil {
 				return err
 			}
 			return a.with(func(s *service.Service) error {
-				e, err := s.Explain(a.ctx, dir, args[0], tests)
+				e, err := s.Explain(a.ctx, dir, event.Access{Command: args[0], Network: network}, tests)
 				if err != nil {
 					return err
 				}
@@ -43,6 +47,7 @@ func (a *app) explainCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&repo, "repo", ".", "the repository whose belay.yaml counts")
 	c.Flags().StringArrayVar(&tests, "test", nil, "a test command of the goal (repeatable)")
+	c.Flags().StringVar(&network, "network", "", "the network that the command asks for: none, loopback or full")
 	return c
 }
 
@@ -65,6 +70,9 @@ func (a *app) explain(w io.Writer, e service.Explanation) {
 			fmt.Fprintf(w, "        would allow it: %s\n", Safe(p.Fix))
 		}
 	}
+	if e.Verdict.Scope != "" {
+		fmt.Fprintf(w, "network: %s\n", Safe(e.Verdict.Scope))
+	}
 	if e.Verdict.Destructive {
 		fmt.Fprintln(w, "it can discard work: it always asks, and a checkpoint comes before it")
 	}
@@ -76,7 +84,7 @@ func (a *app) explain(w io.Writer, e service.Explanation) {
 // ruleFlags is a rule as flags of policy allow.
 func ruleFlags(r event.Rule) string {
 	var fs []string
-	for _, f := range [][2]string{{"--command", r.Command}, {"--tool", r.Tool}, {"--path", r.Path}} {
+	for _, f := range [][2]string{{"--command", r.Command}, {"--tool", r.Tool}, {"--path", r.Path}, {"--network", r.Network}} {
 		if f[1] != "" {
 			fs = append(fs, f[0]+" '"+strings.ReplaceAll(f[1], "'", `'"'"'`)+"'")
 		}
@@ -164,13 +172,14 @@ func ruleOf(c *cobra.Command, r *event.Rule) {
 	c.Flags().StringVar(&r.Command, "command", "", "a pattern for a simple command")
 	c.Flags().StringVar(&r.Tool, "tool", "", "a tool, or read or write")
 	c.Flags().StringVar(&r.Path, "path", "", "a pattern for a path")
+	c.Flags().StringVar(&r.Network, "network", "", "what of the network the command may reach: loopback or full")
 }
 
 func (a *app) allowCommand() *cobra.Command {
 	r := event.Rule{Decision: "allow", Reason: "always allowed by the user"}
 	c := &cobra.Command{
 		Use: "allow", Short: "save a rule that allows; it holds for goals that start from now on", Args: exactly(0, 0),
-		Example: "  belay policy allow --command 'npm run build *'\n  belay policy allow --tool write --path 'docs/**'",
+		Example: "  belay policy allow --command 'npm run build *'\n  belay policy allow --tool write --path 'docs/**'\n  belay policy allow --command 'go mod download *' --network full",
 		RunE: func(*cobra.Command, []string) error {
 			return a.with(func(s *service.Service) error {
 				saved, err := s.AddRules([]event.Rule{r})
@@ -210,7 +219,7 @@ func (a *app) goalPolicyCommand() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.withGoal(args[0], func(s *service.Service, goal string) error {
 				ch := core.ChangePolicy{Approve: event.ApproveMode(approve), Remove: remove}
-				if r.Command != "" || r.Tool != "" || r.Path != "" {
+				if r.Command != "" || r.Tool != "" || r.Path != "" || r.Network != "" {
 					have, _, err := s.Policy(a.ctx, goal)
 					if err != nil {
 						return err

@@ -75,6 +75,9 @@ func (p *prompter) show(s core.Snapshot) {
 		for _, why := range q.Why {
 			fmt.Fprintf(w, "  %s\n", Safe(why))
 		}
+		if q.Intent.Network != "" {
+			fmt.Fprintf(w, "  with network: %s\n", Safe(q.Intent.Network))
+		}
 		if text, err := p.service.Whole(p.app.ctx, q.Intent.Preview); err == nil {
 			fmt.Fprintln(w, p.app.diff(text))
 		}

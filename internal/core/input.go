@@ -195,9 +195,11 @@ type (
 
 // Action is what identifies an operation beside its tool and arguments.
 type Action struct {
-	Dir     string            `json:"dir,omitempty"`
-	Env     []string          `json:"env,omitempty"`
-	Sandbox string            `json:"sandbox,omitempty"`
+	Dir     string   `json:"dir,omitempty"`
+	Env     []string `json:"env,omitempty"`
+	Sandbox string   `json:"sandbox,omitempty"`
+	// Network is what policy found that it reaches; the core sets it.
+	Network string            `json:"network,omitempty"`
 	Inputs  []event.FilePrint `json:"inputs,omitempty"`
 }
 

@@ -107,7 +107,7 @@ func readerOnly(s State, o operation.Op, v policy.Verdict) bool {
 func (w *step) judge(o operation.Op) policy.Verdict { return w.s.judge(o) }
 
 func (s State) judge(o operation.Op) policy.Verdict {
-	return policy.Judge(policy.Config{Rules: s.Settings.Rules, TestCommands: s.TestCommands(), Root: s.Repo}, o.Tool, o.Effect, o.Access)
+	return policy.Judge(s.Policy(), o.Tool, o.Effect, o.Access)
 }
 
 func (w *step) reject(o operation.Op, f *fault.Fault) {
@@ -137,7 +137,8 @@ func (w *step) prepared(b Prepared) {
 		return
 	}
 	v := w.judge(o)
-	intent := event.Intent{Files: b.Files, Preview: b.Preview, Key: b.Key, Destructive: b.Destructive || v.Destructive}
+	intent := event.Intent{Files: b.Files, Preview: b.Preview, Key: b.Key, Destructive: b.Destructive || v.Destructive, Network: v.Scope}
+	b.Action.Network = v.Scope
 	intent.Hash = intentHash(o, b)
 	if why, denied := w.s.Approvals.WasDenied(intent.Hash); denied {
 		w.reject(o, fault.New(fault.UserDenied, fault.User, "this exact action was denied before: "+why, "do something else, or ask the user"))

@@ -79,6 +79,13 @@ func CheckCriteria(cs []event.Criterion) error {
 			return fmt.Errorf("acceptance[%d].id: %q is empty or used twice", i, c.ID)
 		}
 		seen[c.ID] = true
+		switch {
+		case c.Network == "":
+		case c.Network != "loopback" && c.Network != "full":
+			return fmt.Errorf("acceptance[%d] (%s).network: %q is none of loopback and full", i, c.ID, c.Network)
+		case c.Command == "":
+			return fmt.Errorf("acceptance[%d] (%s).network: a %s criterion has no command that could reach it", i, c.ID, c.Kind)
+		}
 		switch c.Kind {
 		case event.CriterionCommand, event.CriterionTest:
 			if strings.TrimSpace(c.Command) == "" {

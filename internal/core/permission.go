@@ -62,7 +62,7 @@ func (w *step) changePolicy(b ChangePolicy) error {
 
 func holdsRule(rules []event.Rule, r event.Rule) bool {
 	for _, o := range rules {
-		if o.Decision == r.Decision && o.Tool == r.Tool && o.Command == r.Command && o.Path == r.Path {
+		if o.Decision == r.Decision && o.Tool == r.Tool && o.Command == r.Command && o.Path == r.Path && o.Network == r.Network {
 			return true
 		}
 	}

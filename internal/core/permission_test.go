@@ -136,3 +136,77 @@ func TestAQuestionThatNobodyAnswersIsDeniedInTime(t *testing.T) {
 		t.Errorf("%+v", d.s.Approvals)
 	}
 }
+
+func (d *desk) prepare(op string) Ready {
+	d.t.Helper()
+	return d.worker(Prepared{Op: op, Action: Action{Dir: "/w", Sandbox: "bwrap"}, Observation: Observation{Tree: "T0", From: "T0"}})
+}
+
+func (d *desk) startedNetwork(r Ready) string {
+	d.t.Helper()
+	for _, e := range r.Events {
+		if p, ok := e.Payload.(event.OperationStarted); ok {
+			return p.Intent.Network
+		}
+	}
+	d.t.Fatalf("nothing was started: %+v", r.Events)
+	return ""
+}
+
+// TestAnIntentHoldsWhatPolicyGivesOfTheNetwork: what starts reaches what rules
+// grant or a person approved, the answer is bound to it, and rules that a
+// person takes back void it.
+func TestAnIntentHoldsWhatPolicyGivesOfTheNetwork(t *testing.T) {
+	t.Parallel()
+	rule := event.Rule{ID: "u1", Decision: "allow", Command: "fetch *", Network: "full", Layer: "user"}
+	plain := event.Rule{ID: "u2", Decision: "allow", Command: "fetch *", Layer: "user"}
+	start := func(access event.Access, rules ...event.Rule) (*desk, Ready) {
+		d := newDesk(t, event.Settings{Approve: event.ApproveAsk, Rules: rules})
+		d.worker(Composed{Head: d.s.Head, Tokens: 1})
+		args := json.RawMessage(`{"command":"` + access.Command + `"}`)
+		d.worker(Replied{Request: d.s.Request.ID, Response: event.ModelResponded{Parts: []event.Part{{Kind: event.PartCall, CallID: "c", Tool: "run_command", Arguments: string(args)}}},
+			Proposals: []Proposal{{CallID: "c", Tool: "run_command", Effect: event.Supervised, Args: args, Access: access}}})
+		return d, d.prepare(d.s.Open[0].ID)
+	}
+	for _, c := range []struct {
+		rules []event.Rule
+		want  string
+	}{{[]event.Rule{plain}, ""}, {[]event.Rule{rule}, "full"}, {[]event.Rule{rule, {Decision: "deny", Network: "loopback", Layer: "repository"}}, ""}} {
+		d, r := start(event.Access{Command: "fetch x"}, c.rules...)
+		if got := d.startedNetwork(r); got != c.want {
+			t.Errorf("%+v: started with %q, want %q", c.rules, got, c.want)
+		}
+	}
+	d, r := start(event.Access{Command: "fetch x", Network: "full"}, plain)
+	if len(d.s.Approvals.Pending) != 1 || d.s.Approvals.Pending[0].Intent.Network != "full" {
+		t.Fatalf("nobody is asked: %+v", r.Events)
+	}
+	q := d.s.Approvals.Pending[0]
+	if err := d.user(Approve{Op: q.Op, Intent: q.Intent.Hash}); err != nil {
+		t.Fatal(err)
+	}
+	d.worker(Claimed{Worker: "w"})
+	if got := d.startedNetwork(d.prepare(q.Op)); got != "full" {
+		t.Errorf("approved, it started with %q", got)
+	}
+	// The same words with another network are another action.
+	other, _ := start(event.Access{Command: "fetch x", Network: "loopback"}, plain)
+	if h := other.s.Approvals.Pending[0].Intent.Hash; h == q.Intent.Hash {
+		t.Error("an answer for one network is an answer for another")
+	}
+	// A grant that is taken back between the question and the start is not used.
+	ask := event.Rule{ID: "u3", Decision: "ask", Command: "fetch *", Layer: "user"}
+	back, _ := start(event.Access{Command: "fetch x"}, rule, ask)
+	p := back.s.Approvals.Pending[0]
+	if err := back.user(Approve{Op: p.Op, Intent: p.Intent.Hash}); err != nil {
+		t.Fatal(err)
+	}
+	if err := back.user(ChangePolicy{Remove: []string{"u1"}}); err != nil {
+		t.Fatal(err)
+	}
+	back.worker(Claimed{Worker: "w"})
+	back.prepare(p.Op)
+	if again, ok := back.s.Approvals.Find(p.Op); !ok || !again.Renewed || again.Intent.Network != "" {
+		t.Errorf("the answer outlived the grant that it was given under: %+v", again)
+	}
+}

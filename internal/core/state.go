@@ -9,11 +9,12 @@ import (
 	"belay/internal/core/progress"
 	"belay/internal/event"
 	"belay/internal/moment"
+	"belay/internal/policy"
 )
 
 // StateSchema is the version of State's shape. A cached state of another
 // schema is ignored and rebuilt from the ledger.
-const StateSchema = 4
+const StateSchema = 5
 
 // State is where a goal stands: only ever the fold of its ledger. It is bounded:
 // it holds what decisions need, not the conversation.
@@ -360,4 +361,18 @@ func (s State) TestCommands() []string {
 		cmds = append(cmds, s.Workspace.TestCommands...)
 	}
 	return cmds
+}
+
+// Policy is what this goal's operations are judged by.
+func (s State) Policy() policy.Config {
+	c := policy.Config{Rules: s.Settings.Rules, TestCommands: s.TestCommands(), Root: s.Repo, Protected: s.Settings.Protected}
+	for _, k := range s.Criteria() {
+		if k.Command != "" && k.Network != "" {
+			if c.TestNetwork == nil {
+				c.TestNetwork = map[string]string{}
+			}
+			c.TestNetwork[k.Command] = k.Network
+		}
+	}
+	return c
 }

@@ -128,6 +128,9 @@ func describeWork(e event.Event) (name, detail string) {
 		if p.Attempt > 1 {
 			return "operation_started: again", fmt.Sprintf("attempt %d", p.Attempt)
 		}
+		if p.Intent.Network != "" {
+			return "operation_started", "network: " + p.Intent.Network
+		}
 		return "", ""
 	case event.OperationFinished:
 		return finishedName(p), finishedDetail(p)

@@ -67,6 +67,9 @@ type Criterion struct {
 	// Path and Contains describe an artifact criterion.
 	Path     string `json:"path,omitempty" yaml:"path,omitempty"`
 	Contains string `json:"contains,omitempty" yaml:"contains,omitempty"`
+	// Network is what Command may reach of the network: "" for nothing,
+	// "loopback" or "full".
+	Network string `json:"network,omitempty" yaml:"network,omitempty"`
 	// Found says that belay found the criterion by looking at the repository.
 	Found bool `json:"found,omitempty" yaml:"-"`
 }
@@ -120,11 +123,14 @@ const (
 // Rule is one policy rule. What it matches against is described in package
 // policy.
 type Rule struct {
-	ID       string   `json:"id,omitempty" yaml:"id,omitempty"`
-	Decision string   `json:"decision" yaml:"decision"` // allow, ask or deny
-	Tool     string   `json:"tool,omitempty" yaml:"tool,omitempty"`
-	Command  string   `json:"command,omitempty" yaml:"command,omitempty"`
-	Path     string   `json:"path,omitempty" yaml:"path,omitempty"`
+	ID       string `json:"id,omitempty" yaml:"id,omitempty"`
+	Decision string `json:"decision" yaml:"decision"` // allow, ask or deny
+	Tool     string `json:"tool,omitempty" yaml:"tool,omitempty"`
+	Command  string `json:"command,omitempty" yaml:"command,omitempty"`
+	Path     string `json:"path,omitempty" yaml:"path,omitempty"`
+	// Network, "loopback" or "full": with allow, the command may reach that much
+	// of the network; with ask or deny, the rule is about reaching it.
+	Network  string   `json:"network,omitempty" yaml:"network,omitempty"`
 	Reason   string   `json:"reason,omitempty" yaml:"reason,omitempty"`
 	Match    []string `json:"match,omitempty" yaml:"match,omitempty"`
 	NotMatch []string `json:"not_match,omitempty" yaml:"not_match,omitempty"`
@@ -162,6 +168,9 @@ type Settings struct {
 	Rules []Rule `json:"rules,omitempty"`
 	// Sandbox is how commands are confined: "none" or a backend.
 	Sandbox string `json:"sandbox,omitempty"`
+	// Protected are patterns of paths that no operation may write, beside those
+	// that policy knows by itself: belay's own state and configuration.
+	Protected []string `json:"protected,omitempty"`
 	// ApprovalTimeoutMS is how long a question about an operation may stay open
 	// before it counts as denied; 0 means for ever.
 	ApprovalTimeoutMS int64 `json:"approval_timeout_ms,omitempty"`
@@ -262,7 +271,8 @@ type Access struct {
 	Dir     string `json:"dir,omitempty"`
 	// Test says that the command is run as a test.
 	Test bool `json:"test,omitempty"`
-	// Network is the network access it asks for: "", "loopback" or "full".
+	// Network is the network access it asks for: "none", "loopback" or "full";
+	// "" leaves it to policy.
 	Network string `json:"network,omitempty"`
 	// Remote names a remote resource that the operation changes.
 	Remote string `json:"remote,omitempty"`
@@ -294,6 +304,9 @@ type Intent struct {
 	Key string `json:"key,omitempty"`
 	// Destructive says that the action can discard work or rewrite history.
 	Destructive bool `json:"destructive,omitempty"`
+	// Network is what the command reaches of the network when it runs: "" for
+	// nothing, "loopback" or "full".
+	Network string `json:"network,omitempty"`
 }
 
 // Text is text that may be long: Head is what is shown at once; when Whole is

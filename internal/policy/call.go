@@ -241,7 +241,7 @@ func (w *walker) simple(words []arg, text string, at syntax.Pos) {
 // speaksOf reports whether a rule has something to say about a command.
 func (c *compiled) speaksOf(words []arg) bool {
 	for _, r := range c.rules {
-		if r.Command == "" || r.broken != nil || r.decision == Allow {
+		if r.Command == "" || r.broken != nil || r.decision == Allow || r.onNetwork() {
 			continue
 		}
 		if yes, maybe := r.match(words); yes || maybe {

@@ -95,7 +95,7 @@ func (c *call) cargo() {
 	if sub == "test" && c.cfgTests("cargo", "test") && c.args[0].plain() && c.args[0].val == "test" {
 		p := options("v q p= --lib --bins --tests --doc --all --workspace --package= --test= --no-fail-fast --release --all-features --features= --no-default-features --quiet --verbose --offline --locked").parse(c.args[1:], false)
 		if len(p.bad) == 0 {
-			c.note = "a part of the goal's own tests"
+			c.note = goalTests
 			return
 		}
 	}
@@ -123,6 +123,9 @@ func (c *call) cfgTests(words ...string) bool {
 	return false
 }
 
+// goalTests is what is noted of a run of some of the goal's own tests.
+const goalTests = "a part of the goal's own tests"
+
 var pytestOptions = options("v q x s l k= m= r= --lf --ff --nf --sw --tb= --maxfail= --durations= --no-header --last-failed --failed-first --exitfirst --verbose --quiet --co --collect-only --capture= --strict-markers --showlocals --color=")
 
 func (c *call) pytest() { c.pytestArgs(c.args) }
@@ -138,7 +141,7 @@ func (c *call) pytestArgs(args []arg) {
 			}
 		}
 		if goal {
-			c.note = "a part of the goal's own tests"
+			c.note = goalTests
 			return
 		}
 	}
@@ -187,7 +190,7 @@ func (c *call) goTool() {
 	case "test":
 		c.goFlags("test", args)
 		if c.cfgTests("go", "test") {
-			c.note = "a part of the goal's own tests"
+			c.note = goalTests
 		} else {
 			c.ask("", "go test runs code of the repository", "a test command of the goal, or a rule `decision: allow, command: go test *`")
 		}

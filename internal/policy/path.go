@@ -93,7 +93,7 @@ func (c *compiled) protected(p string) bool {
 		}
 	}
 	for _, pat := range c.Protected {
-		if matchPath(pat, p) {
+		if matchPath(pat, p) || matchPath(fromAbs(pat, c.Root), p) {
 			return true
 		}
 	}

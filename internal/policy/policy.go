@@ -44,6 +44,9 @@ type Config struct {
 	// TestCommands are the goal's test commands. One of them, to the letter
 	// (blanks at both ends aside) and in the workspace root, needs no question.
 	TestCommands []string
+	// TestNetwork is what the goal lets a test command reach of the network, by
+	// the command's text: "loopback" or "full".
+	TestNetwork map[string]string
 	// Approve is not applied here: the core applies it to what is asked.
 	Approve event.ApproveMode
 	// Root is the absolute path of the workspace root. It tells which absolute
@@ -92,6 +95,10 @@ type Part struct {
 	// words are the command's, for Suggest; tool is the judged tool's name.
 	words []arg
 	tool  string
+	// scope is what a network part asks for, needs the commands that no rule
+	// lets reach it.
+	scope string
+	needs [][]arg
 }
 
 // Verdict is the judgement of one operation.
@@ -107,6 +114,10 @@ type Verdict struct {
 	Writes []string `json:"writes,omitempty"`
 	// Network says that some part reaches for the network.
 	Network bool `json:"network,omitempty"`
+	// Scope is what the command reaches of the network if it runs: "" for
+	// nothing, "loopback" or "full". It is what was asked for or, where nothing
+	// was, what rules grant.
+	Scope string `json:"scope,omitempty"`
 }
 
 // Judge decides about one operation from its arguments alone. toolName and
@@ -126,6 +137,7 @@ func judgeWith(cfg *compiled, toolName string, effect event.EffectClass, a event
 	s.judgeTool(effect, a)
 	if a.Command != "" {
 		s.judgeCommand(a)
+		s.judgeNetwork(a)
 	}
 	return s.verdict()
 }
@@ -160,7 +172,7 @@ func (s *sink) judgeTool(effect event.EffectClass, a event.Access) {
 			reason: "changes " + a.Remote + ", which is outside this machine",
 			fix:    "a rule `decision: allow, tool: " + s.tool + "`"})
 	}
-	if a.Network != "" {
+	if a.Network != "" && a.Command == "" {
 		s.remote(finding{kind: KindNetwork, text: "network: " + a.Network, decision: Ask, network: true,
 			reason: "asks for network access (" + a.Network + ")",
 			fix:    "leave the network out if the command works without it"})
@@ -233,7 +245,7 @@ func (s *sink) judgeCommand(a event.Access) {
 
 // verdict folds the parts.
 func (s *sink) verdict() Verdict {
-	v := Verdict{Decision: Allow, Parts: s.parts, Network: s.network}
+	v := Verdict{Decision: Allow, Parts: s.parts, Network: s.network, Scope: s.scope}
 	if len(s.parts) == 0 {
 		return Verdict{Decision: Ask, Reason: "there is nothing to judge"}
 	}

@@ -76,16 +76,19 @@ func compileRule(r event.Rule, i int) rule {
 
 // checkShape refuses rules that say nothing or too much.
 func checkShape(r event.Rule, words []elem) error {
+	if err := checkNetwork(r); err != nil {
+		return err
+	}
 	switch {
-	case r.Tool == "" && r.Command == "" && r.Path == "":
-		return errors.New("it names no tool, command or path; give it one")
+	case r.Tool == "" && r.Command == "" && r.Path == "" && r.Network == "":
+		return errors.New("it names no tool, command, path or network; give it one")
 	case r.Command != "" && r.Path != "":
 		return errors.New("it names a command and a path; write two rules")
 	case r.Decision != string(Allow):
 		return nil
 	case r.Command != "" && !words[0].lit:
 		return errors.New("a rule that allows commands has to name the command: its first word may hold no wildcard")
-	case r.Command == "" && r.Path == "" && (r.Tool == "run_command" || r.Tool == "run_test" || r.Tool == "*"):
+	case r.Command == "" && r.Path == "" && r.Network == "" && (r.Tool == "run_command" || r.Tool == "run_test" || r.Tool == "*"):
 		return fmt.Errorf("a rule that allows the whole of %s would allow every command; name the command", r.Tool)
 	}
 	return nil
@@ -305,10 +308,14 @@ func CheckRules(rules []event.Rule) error {
 
 func (r rule) what() string {
 	switch {
+	case r.Command != "" && r.Network != "":
+		return "command: " + strconv.Quote(r.Command) + ", network: " + r.Network
 	case r.Command != "":
 		return "command: " + strconv.Quote(r.Command)
 	case r.Path != "":
 		return "path: " + strconv.Quote(r.Path)
+	case r.Network != "":
+		return "network: " + r.Network
 	default:
 		return "tool: " + strconv.Quote(r.Tool)
 	}
@@ -329,6 +336,8 @@ func (r rule) example(ex string) bool {
 		return hit
 	case r.Path != "":
 		return matchPath(r.Path, resolvePath(ex, ".", ""))
+	case r.Network != "":
+		return r.covers(ex)
 	default:
 		return wild(r.Tool, ex)
 	}

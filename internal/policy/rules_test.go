@@ -243,7 +243,7 @@ func TestCheckRulesNamesRuleAndExample(t *testing.T) {
 		{event.Rule{ID: "r", Decision: "allow", Command: "npm run *", Match: []string{"npm install"}}, `rule 1 (r): the match example "npm install"`},
 		{event.Rule{ID: "r", Decision: "allow", Command: "npm run *", NotMatch: []string{"ls; npm run x"}}, `the not_match example "ls; npm run x"`},
 		{event.Rule{Decision: "maybe", Command: "x"}, `decision "maybe"`},
-		{event.Rule{Decision: "deny"}, "names no tool, command or path"},
+		{event.Rule{Decision: "deny"}, "names no tool, command, path or network"},
 		{event.Rule{Decision: "deny", Command: "x 'y"}, "not closed"},
 		{event.Rule{Decision: "deny", Command: "  "}, "empty"},
 		{event.Rule{Decision: "allow", Command: "*"}, "has to name the command"},

@@ -34,7 +34,10 @@ type sink struct {
 	// ruled marks the parts that a rule decided.
 	ruled   []bool
 	network bool
+	scope   string
 	steps   int
+	// reach is what is known of each simple command's way to the network.
+	reach []reach
 	// observe, if set, is told the words of every simple command.
 	observe func([]arg)
 }
@@ -120,7 +123,7 @@ func (s *sink) toolPart(f finding, always bool) {
 				"mend the rule"), true)
 			continue
 		}
-		if r.Tool != "" && r.Command == "" && r.Path == "" && appliesTo(r.Tool, KindTool, s.tool, Deny) {
+		if r.Tool != "" && r.Command == "" && r.Path == "" && r.Network == "" && appliesTo(r.Tool, KindTool, s.tool, Deny) {
 			rs = append(rs, r)
 		}
 	}
@@ -134,7 +137,7 @@ func (s *sink) toolPart(f finding, always bool) {
 func (s *sink) remote(f finding) {
 	var rs []rule
 	for _, r := range s.cfg.rules {
-		if r.broken == nil && r.decision == Allow && r.Tool != "" && r.Command == "" && r.Path == "" && wild(r.Tool, s.tool) {
+		if r.broken == nil && r.decision == Allow && r.Tool != "" && r.Command == "" && r.Path == "" && r.Network == "" && wild(r.Tool, s.tool) {
 			rs = append(rs, r)
 		}
 	}
@@ -147,7 +150,7 @@ func (s *sink) remote(f finding) {
 func (s *sink) path(f finding, also ...rule) {
 	rs := also
 	for _, r := range s.cfg.rules {
-		if r.broken != nil || r.Command != "" || !appliesTo(r.Tool, f.kind, s.tool, r.decision) {
+		if r.broken != nil || r.Command != "" || r.Network != "" || !appliesTo(r.Tool, f.kind, s.tool, r.decision) {
 			continue
 		}
 		if r.Path != "" && f.path != "" && matchPath(r.Path, f.path) {
@@ -173,7 +176,7 @@ func (s *sink) command(words []arg, text, id, note string, findings []finding) {
 	var permits []rule
 	strict := judged{decision: Allow}
 	for _, r := range s.cfg.rules {
-		if r.broken != nil || r.Command == "" || r.Tool != "" && !wild(r.Tool, s.tool) && !wild(r.Tool, "run_command") {
+		if r.broken != nil || r.Command == "" || r.onNetwork() || r.Tool != "" && !wild(r.Tool, s.tool) && !wild(r.Tool, "run_command") {
 			continue
 		}
 		yes, maybe := r.match(words)
@@ -222,6 +225,7 @@ func (s *sink) command(words []arg, text, id, note string, findings []finding) {
 	p := own.part(own.decision, own.id, own.reason, strings.Join(fixes, "; or "))
 	p.words = words
 	s.add(p, ruled)
+	s.reaches(words, id, note, permits, len(findings) == 0 && !strict.ruled)
 }
 
 func (s *sink) pathOf(f finding, text string, permits []rule) {

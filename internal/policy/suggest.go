@@ -29,12 +29,12 @@ func suggest(c Config, tool string, a event.Access) []event.Rule {
 		if p.Decision != Ask {
 			continue
 		}
-		r, ok := suggestion(p)
+		more, ok := suggestions(p)
 		if !ok {
 			return nil
 		}
-		if !holds(rules, r) {
-			rules = append(rules, r)
+		for _, r := range more {
+			rules = merge(rules, r)
 		}
 	}
 	suffice := func(rules []event.Rule) bool {
@@ -58,13 +58,34 @@ func suggest(c Config, tool string, a event.Access) []event.Rule {
 	return rules
 }
 
-func holds(rules []event.Rule, r event.Rule) bool {
-	for _, o := range rules {
+// merge adds a rule, or its network to the one that is there already.
+func merge(rules []event.Rule, r event.Rule) []event.Rule {
+	for i, o := range rules {
 		if o.Command == r.Command && o.Path == r.Path && o.Tool == r.Tool {
-			return true
+			rules[i].Network = wider(o.Network, r.Network)
+			return rules
 		}
 	}
-	return false
+	return append(rules, r)
+}
+
+// suggestions are the rules for one part: one, but for the network, which each
+// command that would reach it needs for itself.
+func suggestions(p Part) ([]event.Rule, bool) {
+	if p.Kind != KindNetwork {
+		r, ok := suggestion(p)
+		return []event.Rule{r}, ok
+	}
+	var rules []event.Rule
+	for _, words := range p.needs {
+		r, ok := suggestion(Part{Kind: KindCommand, words: words})
+		if !ok {
+			return nil, false
+		}
+		r.Network = p.scope
+		rules = append(rules, r)
+	}
+	return rules, len(rules) > 0
 }
 
 func suggestion(p Part) (event.Rule, bool) {
@@ -110,7 +131,7 @@ var exact = map[string]bool{"interpreter": true, "shell": true, "privilege": tru
 	"process": true, "wrapper": true, "desktop": true, "xargs": true}
 
 // deep are programs whose second word is a command with a command below it.
-var deep = map[string]int{"npm": 3, "pnpm": 3, "yarn": 3, "cargo": 2, "go": 2, "git": 2, "make": 2, "just": 2, "task": 2, "gradle": 2, "mvn": 2, "npx": 2,
+var deep = map[string]int{"npm": 3, "pnpm": 3, "yarn": 3, "cargo": 2, "go": 3, "git": 2, "make": 2, "just": 2, "task": 2, "gradle": 2, "mvn": 2, "npx": 2,
 	"poetry": 3, "uv": 3, "bundle": 3, "rake": 2, "dotnet": 2, "bazel": 2, "mix": 2, "pip": 2, "pip3": 2, "composer": 2}
 
 // suggestCommand is a pattern for a command: its leading words, then whatever
@@ -130,7 +151,7 @@ func suggestCommand(words []arg) string {
 	}
 	keep := 1
 	if n := deep[name]; n > 0 {
-		for keep < n && keep < len(words) && words[keep].plain() && (keep == 1 || words[keep-1].val == "run" || words[keep-1].val == "exec") {
+		for keep < n && keep < len(words) && words[keep].plain() && (keep == 1 || words[keep-1].val == "run" || words[keep-1].val == "exec" || words[keep-1].val == "mod") {
 			keep++
 		}
 	}

@@ -68,6 +68,7 @@ func (s *Service) Start(ctx context.Context, r StartRequest) (Started, error) {
 		}
 		r.Settings.Rules, out.Warnings = rules, warnings
 	}
+	r.Settings.Protected = s.ProtectedPatterns()
 	r.Settings.Travel = s.Travel
 	if r.Travel != nil {
 		r.Settings.Travel = *r.Travel

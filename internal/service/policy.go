@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"belay/internal/core"
 	"belay/internal/event"
@@ -20,18 +23,36 @@ type Explanation struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Explain judges a command as if a goal on repo, with these test commands,
-// proposed it now.
-func (s *Service) Explain(_ context.Context, repo, command string, tests []string) (Explanation, error) {
-	e := Explanation{Command: command}
+// Explain judges a command, with the network that it asks for, as if a goal on
+// repo, with these test commands, proposed it now.
+func (s *Service) Explain(_ context.Context, repo string, a event.Access, tests []string) (Explanation, error) {
+	e := Explanation{Command: a.Command}
 	rules, warnings, err := s.Rules(repo)
 	if err != nil {
 		return e, fmt.Errorf("%w: %w", ErrUsage, err)
 	}
-	c := policy.Config{Rules: rules, TestCommands: tests, Root: repo}
-	e.Verdict, e.Warnings = policy.Explain(c, command), warnings
-	e.Suggest = policy.Suggest(c, event.Access{Command: command})
+	c := policy.Config{Rules: rules, TestCommands: tests, Root: repo, Protected: s.ProtectedPatterns()}
+	e.Verdict, e.Warnings = policy.Judge(c, "run_command", event.Supervised, a), warnings
+	e.Suggest = policy.Suggest(c, a)
 	return e, nil
+}
+
+// ProtectedPatterns are the places that no operation may write, as policy
+// matches them.
+func (s *Service) ProtectedPatterns() []string {
+	home, _ := os.UserHomeDir()
+	var out []string
+	for _, dir := range s.Protected {
+		if dir == "" {
+			continue
+		}
+		out = append(out, strings.TrimSuffix(dir, "/")+"/**")
+		// The same place as shell text may spell it.
+		if rel, err := filepath.Rel(home, dir); err == nil && home != "" && filepath.IsLocal(rel) {
+			out = append(out, "~/"+filepath.ToSlash(rel)+"/**")
+		}
+	}
+	return out
 }
 
 // Suggest returns the narrowest rules that would have allowed what an open
@@ -48,7 +69,7 @@ func (s *Service) Suggest(ctx context.Context, goal, op string) ([]event.Rule, e
 	if p.Intent.Destructive {
 		return nil, nil
 	}
-	return policy.Suggest(policy.Config{Rules: st.Settings.Rules, TestCommands: st.TestCommands(), Root: st.Repo}, p.Access), nil
+	return policy.Suggest(st.Policy(), p.Access), nil
 }
 
 // Always answers a question with yes and with rules that answer its like from

@@ -55,6 +55,11 @@ var quiet = []string{
 	// `false` gives no answer to whoever asks for a password.
 	"GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=false", "SSH_ASKPASS=false", "SSH_ASKPASS_REQUIRE=force", "SUDO_ASKPASS=/bin/false",
 	"GIT_SSH_COMMAND=ssh -oBatchMode=yes",
+	// A folder that only looks like a bare repository, which any command can
+	// make, is none; and no repository's file names a program that `git status`
+	// runs. Reading with git raises no question, so it must run nothing.
+	"GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=safe.bareRepository", "GIT_CONFIG_VALUE_0=explicit",
+	"GIT_CONFIG_KEY_1=core.fsmonitor", "GIT_CONFIG_VALUE_1=false",
 	"DEBIAN_FRONTEND=noninteractive", "GH_PROMPT_DISABLED=1", "PIP_NO_INPUT=1", "PIP_DISABLE_PIP_VERSION_CHECK=1",
 	"NPM_CONFIG_UPDATE_NOTIFIER=false", "NPM_CONFIG_FUND=false", "COREPACK_ENABLE_DOWNLOAD_PROMPT=0",
 	"HOMEBREW_NO_AUTO_UPDATE=1", "NEXT_TELEMETRY_DISABLED=1", "DOTNET_CLI_TELEMETRY_OPTOUT=1",

@@ -1,6 +1,9 @@
 package environ
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -116,4 +119,37 @@ func TestEveryKeyIsThereOnceAndReducingTwiceChangesNothing(t *testing.T) {
 			t.Fatalf("not stable:\n%v\n%v", once, twice)
 		}
 	})
+}
+
+// Reading with git raises no question, so a repository that a command planted
+// must not be able to name a program that it runs.
+func TestGitRunsNothingThatAPlantedRepositoryNames(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	env := Environment([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir})
+	git := func(args ...string) (string, error) {
+		c := exec.Command("git", args...)
+		c.Dir, c.Env = dir, env
+		out, err := c.CombinedOutput()
+		return string(out), err
+	}
+	evil := filepath.Join(dir, "evil")
+	if err := os.WriteFile(evil, []byte("#!/bin/sh\ntouch "+dir+"/ran\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, make := range [][]string{{"init", "--bare", "bare"}, {"init", "nested"}, {"-C", "nested", "config", "core.fsmonitor", evil},
+		{"--git-dir", "bare", "config", "core.fsmonitor", evil}, {"--git-dir", "bare", "config", "core.bare", "false"}, {"--git-dir", "bare", "config", "core.worktree", dir}} {
+		if out, err := git(make...); err != nil {
+			t.Fatalf("git %v: %v %s", make, err, out)
+		}
+	}
+	if out, err := git("-C", "bare", "status"); err == nil || !strings.Contains(out, "safe.bareRepository") {
+		t.Errorf("a planted repository without a name is taken for one: %v %s", err, out)
+	}
+	if out, err := git("-C", "nested", "status"); err != nil {
+		t.Errorf("an ordinary repository cannot be read: %v %s", err, out)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "ran")); err == nil {
+		t.Error("git ran a program that a repository names")
+	}
 }

@@ -40,8 +40,12 @@ func (t command) Describe(raw json.RawMessage) (json.RawMessage, event.Access, e
 	if t.test() && !v.Has("command") && t.config.TestCommand != "" {
 		v["command"] = t.config.TestCommand
 	}
+	network := v.String("network")
+	if network != "" && network != sandbox.NetworkNone && v.String("reason") == "" {
+		return nil, event.Access{}, args.Invalid(t.def.name, "reason", "missing; whoever is asked for the network ("+network+") has to know why")
+	}
 	n, err := v.JSON()
-	return n, event.Access{Command: v.String("command"), Dir: v.String("dir"), Test: t.test()}, err
+	return n, event.Access{Command: v.String("command"), Dir: v.String("dir"), Test: t.test(), Network: network}, err
 }
 
 // order reads the arguments of one attempt into the command to run.
@@ -71,8 +75,18 @@ func (t command) order(env tool.Env, call tool.Call) (sandbox.Command, error) {
 	}
 	return sandbox.Command{
 		Key: call.Key(), Shell: shell, Dir: dir, Env: slices.Clone(env.BaseEnv), Timeout: timeout,
-		Workspace: root, ReadOnly: env.ReadOnly, Network: "none", Protected: slices.Clone(env.Protected),
+		Workspace: root, ReadOnly: env.ReadOnly, Network: reached(call.Intent), Protected: slices.Clone(env.Protected),
 	}, nil
+}
+
+// reached is what the recorded intent gives the attempt of the network: what
+// policy granted or a person approved, never what the arguments say.
+func reached(i event.Intent) string {
+	switch i.Network {
+	case sandbox.NetworkLoopback, sandbox.NetworkFull:
+		return i.Network
+	}
+	return sandbox.NetworkNone
 }
 
 // folderIn resolves a working directory and refuses one outside the root,
@@ -118,6 +132,9 @@ func (t command) Prepare(ctx context.Context, env tool.Env, call tool.Call) (too
 	p := tool.Prepared{Dir: c.Dir, Timeout: c.Timeout, Preview: "$ " + c.Shell + "\n"}
 	if rel, err := filepath.Rel(c.Workspace, c.Dir); err == nil && rel != "." {
 		p.Preview = fmt.Sprintf("in %s\n%s", filepath.ToSlash(rel), p.Preview)
+	}
+	if v, err := t.parse(call.Args); err == nil && v.String("network") != "" && v.String("reason") != "" {
+		p.Preview += "asks for the network (" + v.String("network") + "): " + v.String("reason") + "\n"
 	}
 	for _, kv := range c.Env {
 		if name, _, _ := strings.Cut(kv, "="); slices.Contains(environmentThatMatters, name) {

@@ -27,6 +27,7 @@ type digest struct {
 	window *textcap.Window
 	counts event.TestCounts
 	diag   []string
+	net    netless
 	ref    event.Ref
 }
 
@@ -45,7 +46,7 @@ func read(ctx context.Context, env tool.Env, p sandbox.Process, printed int64) (
 	tests, diag := testreport.NewParser(), &diagnostic{}
 	// Once cleaned, a secret has no escape sequence in it; once shortened, it
 	// might be cut. In between is its place.
-	safe := env.Secrets.Writer(io.MultiWriter(d.window, tests, diag))
+	safe := env.Secrets.Writer(io.MultiWriter(d.window, tests, diag, &d.net))
 	clean := textcap.NewCleaner(safe)
 	tee := io.TeeReader(&until{ctx, out}, clean)
 	if env.Artifacts != nil {
@@ -111,6 +112,9 @@ func (t command) ended(ctx context.Context, env tool.Env, c sandbox.Command, p s
 	var b strings.Builder
 	b.WriteString(inPlainWords(c, res))
 	t.notes(&b, res, d)
+	if c.Network == sandbox.NetworkNone && res.ExitCode != 0 && d.net.seen {
+		b.WriteString("[it ran without a network; if it needs one, run it again with network: full and a reason]\n")
+	}
 	if d.window.Total() == 0 {
 		b.WriteString("(no output)\n")
 	} else {

@@ -438,3 +438,41 @@ func (l *lockedBuffer) String() string {
 	defer l.mu.Unlock()
 	return l.b.String()
 }
+
+// The sandbox reaches what the recorded intent says, whatever the arguments ask
+// for; and a model whose command found no network is told how to ask.
+func TestTheNetworkIsTheIntentsAndItsAbsenceIsExplained(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	box := &noting{Sandbox: w.env.Sandbox}
+	w.env.Sandbox = box
+	for _, c := range []struct{ asked, intent, want string }{{"full", "", "none"}, {"full", "full", "full"}, {"none", "loopback", "loopback"}, {"full", "lan", "none"}} {
+		tl, call := w.call("run_command", obj{"command": "true", "network": c.asked, "reason": "to see"})
+		call.Intent.Network = c.intent
+		if _, _, err := tl.(tool.Runner).Run(t.Context(), w.env, call); err != nil {
+			t.Fatal(err)
+		}
+		if box.last.Network != c.want {
+			t.Errorf("asked for %s, intent %q: the sandbox was told %q", c.asked, c.intent, box.last.Network)
+		}
+	}
+	r := w.refused(fault.ExitStatus, "run_command", obj{"command": "printf 'curl: (6) Could not res'; sleep 0.01; echo 'olve host: x'; exit 6"}, "exit code 6")
+	w.says(r, "network: full and a reason")
+	if r := w.refused(fault.ExitStatus, "run_command", obj{"command": "exit 6"}, "exit code 6"); strings.Contains(r.Output.Head, "network") {
+		t.Error(r.Output.Head)
+	}
+	if r := w.run("run_command", obj{"command": "true", "network": "full", "reason": "to fetch"}); !strings.Contains(r.prepared.Preview, "(full): to fetch") {
+		t.Error(r.prepared.Preview)
+	}
+}
+
+// noting remembers what the sandbox was told.
+type noting struct {
+	sandbox.Sandbox
+	last sandbox.Command
+}
+
+func (n *noting) Start(ctx context.Context, c sandbox.Command) (sandbox.Process, error) {
+	n.last = c
+	return n.Sandbox.Start(ctx, c)
+}

@@ -14,5 +14,6 @@ var runTestDef = &definition{
 		{Name: "command", Aliases: []string{"cmd"}, Doc: "default the goal's test command"},
 		{Name: "dir", Aliases: append([]string{"path"}, dirAliases...), Doc: "default the root"},
 		{Name: "timeout_s", Type: args.Integer, Min: 1, Max: maxSeconds, Default: int64(defaultTestSeconds), Aliases: timeoutAliases, Doc: "seconds, default 900"},
+		networkField, reasonField,
 	}},
 }
