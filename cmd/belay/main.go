@@ -35,6 +35,6 @@ func run() (code int) {
 	return cli.Main(cli.Env{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Terminal: term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())),
-		Getenv:   os.Getenv, Open: open, Doctor: doctor, Background: background, Version: version, Redact: secrets().Text,
+		Getenv:   os.Getenv, Open: open, Doctor: doctor, Background: background, Serve: serve, Tokens: tokens, Version: version, Redact: secrets().Text,
 	}, os.Args[1:])
 }

@@ -106,6 +106,10 @@ var rooms = []room{
 	{path: "internal/runtime", floor: driver},
 
 	{path: "internal/service", floor: service},
+	// Beside the service, because several faces need each: who is let in, and
+	// what goes over the wire.
+	{path: "internal/token", floor: service},
+	{path: "internal/client", floor: service},
 
 	{path: "internal/cli", floor: faces},
 	{path: "internal/tui", floor: faces},

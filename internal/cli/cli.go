@@ -20,6 +20,7 @@ import (
 	"belay/internal/core/lifecycle"
 	"belay/internal/event"
 	"belay/internal/service"
+	"belay/internal/token"
 )
 
 // The exit codes of DESIGN section 13.
@@ -53,7 +54,11 @@ type Env struct {
 	Doctor func(ctx context.Context, o OpenOptions) []Finding
 	// Background starts a worker for a goal that outlives this process.
 	Background func(o OpenOptions, goal string) error
-	Version    string
+	// Serve runs the worker with the API and the console until the context ends.
+	Serve func(ctx context.Context, o OpenOptions, s ServeOptions) error
+	// Tokens opens the store of tokens.
+	Tokens  func(o OpenOptions) (*token.Store, error)
+	Version string
 	// Redact takes secrets out of a text that did not come through the service,
 	// an error for instance; nil leaves it as it is.
 	Redact func(string) string
@@ -193,7 +198,7 @@ func (a *app) root() *cobra.Command {
 	root.PersistentFlags().StringVar(&a.opts.State, "state", "", "state directory (default: $BELAY_STATE, else the XDG state directory)")
 	root.PersistentFlags().StringVar(&a.opts.DB, "db", "", "ledger in PostgreSQL: postgres://user@host/database, or sqlite (default: $BELAY_DB, else sqlite)")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON")
-	root.AddCommand(a.demoCommand(), a.runCommand(), a.resumeCommand(), a.attendCommand(), a.workerCommand("worker"), a.workerCommand("serve"))
+	root.AddCommand(a.demoCommand(), a.runCommand(), a.resumeCommand(), a.attendCommand(), a.workerCommand(), a.serveCommand(), a.tokenCommand())
 	root.AddCommand(a.readCommands()...)
 	root.AddCommand(a.answerCommands()...)
 	root.AddCommand(a.policyCommand())

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -85,6 +86,9 @@ func (a *app) show(w io.Writer, s core.Snapshot) {
 	fmt.Fprintf(w, "repository %s, revision %d (tree %.12s), goal version %d, model %s\n", Safe(s.Repo), s.Revision.N, s.Revision.Tree, s.GoalVersion, Safe(s.Model))
 	if s.Sandbox != "" {
 		fmt.Fprintf(w, "commands: %s\n", Safe(s.Sandbox))
+	}
+	if s.CurrentAction != "" {
+		fmt.Fprintf(w, "now: %s\n", Safe(s.CurrentAction))
 	}
 	if s.Refuse != "" {
 		fmt.Fprintf(w, "%s %s\n", a.paint(red, "cannot be advanced:"), Safe(s.Refuse))
@@ -261,30 +265,22 @@ func (a *app) logCommand() *cobra.Command {
 		Use: "log G OP", Short: "the whole output of an operation", Args: exactly(2, 2),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.withGoal(args[0], func(s *service.Service, goal string) error {
-				es, err := s.Events(a.ctx, goal, 0)
+				out, err := s.Output(a.ctx, goal, args[1])
+				if errors.Is(err, service.ErrNoOperation) {
+					return usageError{fmt.Errorf("%w (belay timeline %s)", err, goal)}
+				}
 				if err != nil {
 					return err
 				}
-				for _, e := range es {
-					p, ok := e.Payload.(event.OperationFinished)
-					if !ok || e.Op != args[1] {
-						continue
-					}
-					ref := p.Result.Output.Whole
-					if p.Result.Command != nil && !p.Result.Command.Output.IsZero() {
-						ref = p.Result.Command.Output
-					}
-					text, err := s.Whole(a.ctx, event.Text{Head: p.Result.Output.Head, Whole: ref})
-					if err != nil {
-						return err
-					}
-					if a.Terminal {
-						text = Safe(text)
-					}
-					_, err = io.WriteString(a.Stdout, text)
+				text, err := s.Whole(a.ctx, out)
+				if err != nil {
 					return err
 				}
-				return usagef("goal %s has no finished operation %s (belay timeline %s)", goal, args[1], goal)
+				if a.Terminal {
+					text = Safe(text)
+				}
+				_, err = io.WriteString(a.Stdout, text)
+				return err
 			})
 		},
 	}

@@ -8,12 +8,11 @@ import (
 	"belay/internal/service"
 )
 
-// workerCommand advances any goal of the store. serve is the same worker; the
-// faces that it serves come on top.
-func (a *app) workerCommand(name string) *cobra.Command {
+// workerCommand advances any goal of the store.
+func (a *app) workerCommand() *cobra.Command {
 	var parallel int
 	c := &cobra.Command{
-		Use: name, Short: "advance every goal that can run, until told to stop", Args: exactly(0, 0),
+		Use: "worker", Short: "advance every goal that can run, until told to stop", Args: exactly(0, 0),
 		Long: "A worker claims goals that can run, whoever started them, and advances several at a time.\n" +
 			"SIGTERM or ^C drains it: it claims nothing more, lets short operations end, leaves running\n" +
 			"commands to their shims, and gives its goals back for the next worker to go on with.\n\n" +

@@ -21,6 +21,9 @@ type Snapshot struct {
 	Created moment.Time      `json:"created"`
 	Updated moment.Time      `json:"updated"`
 
+	// CurrentAction is what goes on right now, in a few words; "" for nothing.
+	CurrentAction string `json:"current_action,omitempty"`
+
 	WaitReason  event.WaitReason   `json:"wait_reason,omitempty"`
 	WaitDetail  string             `json:"wait_detail,omitempty"`
 	WaitUntil   moment.Time        `json:"wait_until,omitzero"`
@@ -109,7 +112,7 @@ func View(s State, recent []Entry) Snapshot {
 		Model: s.Settings.Model, Constraints: s.Spec.Constraints, PermissionMode: s.Mode, Plan: s.Plan,
 		Todos: s.Todos, Decisions: s.Decisions, LatestToolResult: s.LastOp, LatestDiff: s.Diff.Diff.Head,
 		LatestDiffWhole: s.Diff.Diff.Whole, DiffStat: s.Diff.Changes, PendingApprovals: s.Approvals.Pending,
-		RecentFileContexts: s.RecentFiles, RecentTestFailures: s.Failures, Checkpoints: s.Checkpoints,
+		CurrentAction: Doing(s), RecentFileContexts: s.RecentFiles, RecentTestFailures: s.Failures, Checkpoints: s.Checkpoints,
 		Revision: s.Revision, HandOff: s.HandOff, Timeline: recent}
 	if s.Wait != nil {
 		v.WaitReason, v.WaitDetail, v.WaitUntil = s.Wait.Reason, s.Wait.Detail, s.Wait.Until
@@ -176,6 +179,17 @@ func Row(s State) ledger.Row {
 		r.PauseReason = string(s.Pause.Reason)
 	}
 	return r
+}
+
+// Overview is a goal as a list of goals shows it.
+type Overview struct {
+	ledger.Row
+	// Action is what goes on right now, Left what is left of each budget
+	// dimension that has a limit. Both are empty for goals that have ended.
+	Action string           `json:"current_action,omitempty"`
+	Left   map[string]int64 `json:"budget_left,omitempty"`
+	// Held says that a live worker has the goal.
+	Held bool `json:"held"`
 }
 
 func firstLine(s string) string {

@@ -13,7 +13,6 @@ import (
 	"belay/internal/core/lifecycle"
 	"belay/internal/event"
 	"belay/internal/failpoint"
-	"belay/internal/ledger"
 	"belay/internal/moment"
 )
 
@@ -77,7 +76,9 @@ func (s *Service) Start(ctx context.Context, r StartRequest) (Started, error) {
 		return Started{}, err
 	}
 	now := time.Now()
-	if out.Goal, err = NewGoalID(now); err != nil {
+	if k := keyOf(ctx); k != nil {
+		out.Goal = k.goalID()
+	} else if out.Goal, err = NewGoalID(now); err != nil {
 		return Started{}, err
 	}
 	in := core.Input{Now: moment.Of(now), By: event.ActorUser,
@@ -90,9 +91,8 @@ func (s *Service) Start(ctx context.Context, r StartRequest) (Started, error) {
 		return Started{}, fmt.Errorf("%w: %w", ErrUsage, err)
 	}
 	failpoint.Hit(failpoint.StartBefore)
-	_, err = s.Ledger.Append(ctx, ledger.Append{Goal: out.Goal, Events: ready.Events, Row: core.Row(ready.State), Durable: true})
-	if err != nil {
-		return Started{}, fmt.Errorf("the ledger did not take the goal: %w", err)
+	if err := s.begin(ctx, out.Goal, ready); err != nil {
+		return Started{}, err
 	}
 	failpoint.Hit(failpoint.StartAfter)
 	return out, nil

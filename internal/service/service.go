@@ -93,6 +93,8 @@ var (
 	ErrNotFound = errors.New("no such goal")
 	// ErrAmbiguous: the prefix fits more than one goal.
 	ErrAmbiguous = errors.New("the prefix fits more than one goal")
+	// ErrNoOperation: the goal has no such operation, or it has not ended.
+	ErrNoOperation = errors.New("no such operation")
 	// ErrUsage: the request itself is wrong.
 	ErrUsage = errors.New("usage")
 	// ErrNoSandbox: no backend that was asked for holds on this machine.
@@ -208,18 +210,34 @@ func (s *Service) do(ctx context.Context, goal string, b core.Body) (core.State,
 	if err != nil {
 		return core.State{}, err
 	}
+	key, looked := keyOf(ctx), uint64(0)
+	var seed [16]byte
+	if key != nil {
+		if seed, err = key.seed(goal, clean); err != nil {
+			return core.State{}, err
+		}
+	}
 	for range retries {
 		st, err := s.state(ctx, goal)
 		if err != nil {
 			return st, err
 		}
+		if key != nil {
+			// Before each try: another process may just have recorded the same one.
+			if key.Replayed, err = s.onRecord(ctx, goal, seed, looked, st.Head); err != nil || key.Replayed {
+				return st, err
+			}
+			looked = st.Head
+		}
 		row, err := s.Ledger.Goal(ctx, goal)
 		if err != nil {
 			return st, err
 		}
-		in := core.Input{Now: moment.Of(time.Now()), By: event.ActorUser, StoreFence: row.Fence, Body: clean}
-		if _, err := rand.Read(in.Seed[:]); err != nil {
-			return st, err
+		in := core.Input{Now: moment.Of(time.Now()), By: event.ActorUser, StoreFence: row.Fence, Body: clean, Seed: seed}
+		if key == nil {
+			if _, err := rand.Read(in.Seed[:]); err != nil {
+				return st, err
+			}
 		}
 		r, err := core.Step(st, in)
 		if err != nil {
@@ -267,6 +285,11 @@ func (s *Service) Timeline(ctx context.Context, goal string) ([]core.Entry, erro
 // Events returns raw events after a seq.
 func (s *Service) Events(ctx context.Context, goal string, after uint64) ([]event.Event, error) {
 	return s.Ledger.Read(ctx, goal, after, 0)
+}
+
+// Page returns at most limit events after a seq.
+func (s *Service) Page(ctx context.Context, goal string, after uint64, limit int) ([]event.Event, error) {
+	return s.Ledger.Read(ctx, goal, after, limit)
 }
 
 // Follow yields events as they come.

@@ -1,0 +1,217 @@
+// Package client is belay's HTTP API as a Go program calls it, and the one
+// definition of what goes over the wire beside the snapshot's own types.
+//
+// It must not know how a server answers, nor open a ledger.
+package client
+
+import (
+	"encoding/json"
+
+	"belay/internal/event"
+	"belay/internal/moment"
+)
+
+// StartGoal begins a goal. Text and Repo are needed; what is left out takes the
+// server's default.
+type StartGoal struct {
+	Text        string            `json:"text"`
+	Repo        string            `json:"repo"`
+	Acceptance  []event.Criterion `json:"acceptance,omitempty"`
+	Constraints []string          `json:"constraints,omitempty"`
+	Limits      event.Limits      `json:"limits,omitzero"`
+	// Model is provider:name.
+	Model            string            `json:"model,omitempty"`
+	Plan             event.PlanMode    `json:"plan,omitempty"`
+	Approve          event.ApproveMode `json:"approve,omitempty"`
+	AcceptUnverified bool              `json:"accept_unverified,omitempty"`
+	Sandbox          string            `json:"sandbox,omitempty"`
+	// ApprovalTimeoutMS counts a question as denied after this time; 0 never.
+	ApprovalTimeoutMS int64 `json:"approval_timeout_ms,omitempty"`
+	Travel            *bool `json:"travel,omitempty"`
+}
+
+// Started is a goal that was begun.
+type Started struct {
+	Goal     string   `json:"goal"`
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Answer answers a question of a goal; empty, it answers the only open one.
+// With Intent it counts only while that is still what is asked.
+type Answer struct {
+	Op        string `json:"op_id,omitempty"`
+	Intent    string `json:"intent,omitempty"`
+	Criterion string `json:"criterion,omitempty"`
+	Reason    string `json:"reason,omitempty"`
+}
+
+// Always answers yes and lets rules answer the like from now on: in this goal,
+// and with Save in the user's policy file too. Rules are those of Suggest that
+// the person has seen.
+type Always struct {
+	Op     string       `json:"op_id"`
+	Intent string       `json:"intent,omitempty"`
+	Rules  []event.Rule `json:"rules"`
+	Save   bool         `json:"save,omitempty"`
+}
+
+// Say is a message to a goal.
+type Say struct {
+	Text string `json:"text"`
+	// Mode is message (its own turn, the default) or steer.
+	Mode event.MessageMode `json:"mode,omitempty"`
+}
+
+// Pause stops a goal until it is resumed.
+type Pause struct {
+	Detail string `json:"detail,omitempty"`
+}
+
+// Resume goes on; limits that are set replace those of the goal.
+type Resume struct {
+	Limits event.Limits `json:"limits,omitzero"`
+}
+
+// Cancel ends a goal.
+type Cancel struct {
+	Reason string `json:"reason,omitempty"`
+}
+
+// Revise replaces what a goal asks for; what is left out stays.
+type Revise struct {
+	Text        string            `json:"text,omitempty"`
+	Acceptance  []event.Criterion `json:"acceptance,omitempty"`
+	Constraints []string          `json:"constraints,omitempty"`
+}
+
+// Reconcile settles an operation whose outcome is unknown: Outcome is
+// succeeded or failed, or Retry runs the same action again.
+type Reconcile struct {
+	Op      string        `json:"op_id"`
+	Outcome event.Outcome `json:"outcome,omitempty"`
+	Retry   bool          `json:"retry,omitempty"`
+	Reason  string        `json:"reason,omitempty"`
+}
+
+// Look looks at an operation in doubt and runs nothing.
+type Look struct {
+	Op string `json:"op_id"`
+}
+
+// Policy is what a goal may do without a question.
+type Policy struct {
+	Approve event.ApproveMode `json:"approve"`
+	Rules   []event.Rule      `json:"rules"`
+}
+
+// ChangePolicy changes it, on record.
+type ChangePolicy struct {
+	Approve event.ApproveMode `json:"approve,omitempty"`
+	Add     []event.Rule      `json:"add,omitempty"`
+	Remove  []string          `json:"remove,omitempty"`
+}
+
+// Explain judges a command as a goal on Repo would.
+type Explain struct {
+	Command string   `json:"command"`
+	Repo    string   `json:"repo"`
+	Tests   []string `json:"tests,omitempty"`
+}
+
+// Rules are policy rules.
+type Rules struct {
+	Rules []event.Rule `json:"rules"`
+	// Warnings are rules of the repository that were dropped.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Revoked are the ids of rules that were removed.
+type Revoked struct {
+	Revoked []string `json:"revoked"`
+}
+
+// Diff is what the workspace differs in from its start.
+type Diff struct {
+	Diff     string         `json:"latest_diff"`
+	Stat     []event.Change `json:"diff_stat"`
+	Revision event.Revision `json:"revision"`
+}
+
+// Operation is one operation with everything on record about it.
+type Operation struct {
+	Op     string  `json:"op_id"`
+	Events []Event `json:"events"`
+}
+
+// Event is an event as it goes over the wire.
+type Event struct {
+	Goal    string      `json:"goal"`
+	Seq     uint64      `json:"seq"`
+	ID      string      `json:"id"`
+	Type    event.Type  `json:"type"`
+	Version int         `json:"version"`
+	Time    moment.Time `json:"time"`
+	Turn    string      `json:"turn_id,omitempty"`
+	Op      string      `json:"op_id,omitempty"`
+	Cause   string      `json:"cause,omitempty"`
+	Actor   event.Actor `json:"actor"`
+	Fence   uint64      `json:"fence"`
+	// Payload depends on type: docs/events.md.
+	Payload json.RawMessage `json:"payload"`
+	Hash    string          `json:"hash"`
+}
+
+// Version says what answers.
+type Version struct {
+	Version  string `json:"version"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+// Finding is one line of doctor.
+type Finding struct {
+	Name     string `json:"name"`
+	OK       bool   `json:"ok"`
+	Optional bool   `json:"optional,omitempty"`
+	Detail   string `json:"detail"`
+	Remedy   string `json:"remedy,omitempty"`
+}
+
+// Self is the caller as the server knows it, and what a page needs to know to
+// offer starting a goal.
+type Self struct {
+	Name  string `json:"name"`
+	Scope string `json:"scope"`
+	// Model is the server's default model, "" for none.
+	Model string `json:"model,omitempty"`
+}
+
+// Health is the answer of a live server.
+type Health struct {
+	Status string `json:"status"`
+}
+
+// Head is a place in a goal's stream.
+type Head struct {
+	Head uint64 `json:"head"`
+}
+
+// Problem is an error as RFC 9457 has it. Code tells problems of one status
+// apart for programs.
+type Problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail,omitempty"`
+	Code   string `json:"code"`
+	// Retryable says that the same request may succeed later.
+	Retryable bool `json:"retryable,omitempty"`
+}
+
+// Error says the problem in words.
+func (p *Problem) Error() string {
+	if p.Detail == "" {
+		return p.Title
+	}
+	return p.Detail
+}
