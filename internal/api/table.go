@@ -80,7 +80,10 @@ func policyRoutes() []route {
 			if in.Command == "" || in.Repo == "" {
 				return service.Explanation{}, bad("command and repo are needed")
 			}
-			return c.Service.Explain(c.ctx, in.Repo, in.Command, in.Tests)
+			if in.Network == "none" {
+				in.Network = ""
+			}
+			return c.Service.Explain(c.ctx, in.Repo, event.Access{Command: in.Command, Network: in.Network}, in.Tests)
 		})
 	explain.command = false // it records nothing
 	return []route{

@@ -116,6 +116,8 @@ type Explain struct {
 	Command string   `json:"command"`
 	Repo    string   `json:"repo"`
 	Tests   []string `json:"tests,omitempty"`
+	// Network is what the command asks for: none (the default), loopback, full.
+	Network string `json:"network,omitempty"`
 }
 
 // Rules are policy rules.

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"belay/internal/core"
@@ -76,7 +77,7 @@ func (s *Service) OperationEvents(ctx context.Context, goal, op string) ([]event
 // Output is the whole output of a finished operation.
 func (s *Service) Output(ctx context.Context, goal, op string) (event.Text, error) {
 	es, err := s.OperationEvents(ctx, goal, op)
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrNoOperation) {
 		return event.Text{}, err
 	}
 	for _, e := range es {
