@@ -10,7 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -51,6 +51,8 @@ type world struct {
 	base, home, state, outside, repo string
 	tool                             string
 	foreign                          *exec.Cmd
+	toForeign                        io.Writer
+	fromForeign                      io.Reader
 	tcp, tcp6, unix, abstract        net.Listener
 	udp                              *net.UDPConn
 	box                              Opened
@@ -142,6 +144,10 @@ func (w *world) copyTool(base string) {
 		in, err := os.Open("/proc/self/exe")
 		w.must(err)
 		defer in.Close()
+		// What another test starts meanwhile would inherit the file open for
+		// writing, and the tool would be busy.
+		syscall.ForkLock.RLock()
+		defer syscall.ForkLock.RUnlock()
 		out, err := os.OpenFile(once, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o755)
 		w.must(err)
 		_, err = io.Copy(out, in)
@@ -153,9 +159,14 @@ func (w *world) copyTool(base string) {
 
 // surround starts what the command must not reach.
 func (w *world) surround() {
-	w.foreign = exec.Command("sleep", "300")
+	w.foreign = exec.Command("cat")
 	w.foreign.Env = []string{"PATH=" + os.Getenv("PATH"), "FOREIGN_SECRET=" + secret}
 	w.foreign.Dir = w.outside
+	var err error
+	w.toForeign, err = w.foreign.StdinPipe()
+	w.must(err)
+	w.fromForeign, err = w.foreign.StdoutPipe()
+	w.must(err)
 	w.must(w.foreign.Start())
 	w.t.Cleanup(func() { _ = w.foreign.Process.Kill(); _ = w.foreign.Wait() })
 	listen := func(network, address string) net.Listener {
@@ -170,7 +181,6 @@ func (w *world) surround() {
 	// world must not vanish under another's command.
 	w.unix.(*net.UnixListener).SetUnlinkOnClose(false)
 	w.abstract = listen("unix", "@belay-"+filepath.Base(w.base)+fmt.Sprint(os.Getpid()))
-	var err error
 	w.udp, err = net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	w.must(err)
 	w.t.Cleanup(func() { w.udp.Close() })
@@ -232,14 +242,15 @@ func (w *world) heard() bool {
 	return err == nil
 }
 
-// alive reports whether the foreign process still runs.
+// alive reports whether the foreign process still runs: whether it echoes. What
+// /proc says of it would lag behind a signal that is on its way; a process that
+// has been killed runs no code of its own any more.
 func (w *world) alive() bool {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", w.foreign.Process.Pid))
-	if err != nil {
+	if _, err := w.toForeign.Write([]byte("?")); err != nil {
 		return false
 	}
-	_, rest, _ := strings.Cut(string(b), ") ")
-	return rest != "" && rest[0] != 'Z' && rest[0] != 'X'
+	_, err := w.fromForeign.Read(make([]byte, 1))
+	return err == nil
 }
 
 func exists(path string) bool {
