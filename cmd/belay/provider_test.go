@@ -439,3 +439,33 @@ func TestAWaitForTheProviderIsShownAndCanBeEnded(t *testing.T) {
 		})
 	}
 }
+
+// TestAnOutageOfHoursIsWaitedForOnRequest: by default a goal is handed off when
+// the provider wants hours, and told how to wait; who asks for it, waits, with
+// the turn ended and the ticket given back.
+func TestAnOutageOfHoursIsWaitedForOnRequest(t *testing.T) {
+	t.Parallel()
+	hours := func(modeltest.Request) (modeltest.Answer, bool) {
+		return modeltest.Answer{Status: 429, Header: http.Header{"Retry-After": {"18000"}}, Body: `{"error":{"message":"usage limit"}}`}, true
+	}
+	w := newWorld(t, toy())
+	w.serve(repair, hours)
+	if r := w.must(5, runToy("openai:test-model")...); !strings.Contains(r.out, "--provider-wait") {
+		t.Errorf("%v", r)
+	}
+	w = newWorld(t, toy())
+	p := w.serve(repair, hours)
+	b := w.start(runToy("openai:test-model", "--provider-wait", "8h")...)
+	b.await("agent_loop_stopped: yielded  parked")
+	if s := w.snapshot(); s.WaitReason != event.WaitRetry || s.WaitUntil.Std().Before(time.Now().Add(4*time.Hour)) {
+		t.Errorf("waits for %s until %s", s.WaitReason, s.WaitUntil.Std())
+	}
+	w.must(0, "say", w.goal(), "still there?")
+	w.must(0, "cancel", w.goal())
+	if r := b.wait(); r.code != 7 {
+		t.Errorf("%v", r)
+	}
+	if n := len(p.chats()); n != 1 {
+		t.Errorf("%d requests", n)
+	}
+}

@@ -21,6 +21,8 @@ type runFlags struct {
 	tests             []string
 	plan, approve     string
 	approvalTimeout   time.Duration
+	providerWait      time.Duration
+	patience          int64
 	sandbox           string
 	unverified        bool
 	detach            bool
@@ -93,6 +95,9 @@ func (a *app) runCommand() *cobra.Command {
 	c.Flags().StringVar(&f.sandbox, "sandbox", "", "what confines commands: auto (the strongest that holds here), bwrap, landlock,\n"+
 		"or none, on record (default: $BELAY_SANDBOX, else auto)")
 	c.Flags().DurationVar(&f.approvalTimeout, "approval-timeout", 0, "a question that nobody answers within this time counts as denied (default: never)")
+	c.Flags().DurationVar(&f.providerWait, "provider-wait", 0, "how long a model that is overloaded, limited or unreachable is waited for (default: 30m;\n"+
+		"8h lets a night's run sit out an outage; the goal is parked meanwhile and spends nothing)")
+	c.Flags().Int64Var(&f.patience, "patience", 1, "stretch the thresholds at which a lack of progress is warned of and stops the goal by this factor")
 	c.Flags().BoolVar(&f.unverified, "accept-unverified", false, "accept a claim that nothing can check; it is recorded as such")
 	c.Flags().BoolVar(&f.detach, "detach", false, "work in the background; print the goal and return")
 	c.Flags().BoolVar(&f.queue, "queue", false, "record the goal and return; a belay worker takes it up")
@@ -179,6 +184,16 @@ func (a *app) request(f runFlags, args []string) (service.StartRequest, error) {
 		return req, usagef("--approval-timeout is at least 1s, not %s", f.approvalTimeout)
 	}
 	req.Settings.ApprovalTimeoutMS = f.approvalTimeout.Milliseconds()
+	if f.providerWait < 0 {
+		return req, usagef("--provider-wait is a time such as 8h, not %s", f.providerWait)
+	}
+	req.Settings.RetryWindowMS = f.providerWait.Milliseconds()
+	if f.patience < 1 || f.patience > 100 {
+		return req, usagef("--patience is a factor from 1 to 100, not %d", f.patience)
+	}
+	if f.patience > 1 {
+		req.Settings.Patience = f.patience
+	}
 	switch req.Settings.Plan {
 	case event.PlanAuto, event.PlanAlways, event.PlanNever:
 	default:

@@ -2,12 +2,14 @@ package core
 
 import (
 	"fmt"
+	"slices"
 
 	"belay/internal/core/approval"
 	"belay/internal/core/evidence"
 	"belay/internal/core/lifecycle"
 	"belay/internal/core/operation"
 	"belay/internal/core/plan"
+	"belay/internal/core/progress"
 	"belay/internal/event"
 )
 
@@ -75,8 +77,10 @@ func (s *State) apply(e event.Event) {
 		return
 	}
 	// Facts that are kept for people and change no state.
-	switch e.Payload.(type) {
-	case event.EnvironmentCaptured, event.ProgressAlarm, event.LateFact:
+	switch p := e.Payload.(type) {
+	case event.ProgressAlarm:
+		s.Way.Warn(progress.Signal(p.Signal))
+	case event.EnvironmentCaptured, event.LateFact:
 	default:
 		s.refuse(e, "no part of the core folds it")
 	}
@@ -100,14 +104,14 @@ func (s *State) applyGoal(e event.Event) bool {
 		}
 		s.Verification, s.Verdict, s.Claim = nil, nil, nil
 		s.Answers = map[string]evidence.Answer{} // they were given to the older version's questions
-		s.Progress.Afresh()
+		s.afresh()
 	case event.GoalPaused:
 		s.Pause, s.Wait, s.Verification = &p, nil, nil
 	case event.GoalResumed:
 		s.Pause, s.HandOff, s.Strikes = nil, nil, 0
 		s.Takeovers, s.Blocked = 0, 0
 		s.Retry, s.CompactTried = nil, false
-		s.Progress.Afresh()
+		s.afresh()
 	case event.GoalCancelled:
 		s.Wait, s.Pause, s.Claim, s.Verification = nil, nil, nil, nil
 	case event.GoalFailed:
@@ -132,11 +136,18 @@ func (s *State) applyGoal(e event.Event) bool {
 		s.Budget.Limits = p.Limits
 	case event.PolicyChanged:
 		s.Settings.Rules, s.Settings.Approve = p.Rules, p.Approve
-		s.Progress.Afresh() // what policy refused is no failure any more
+		s.afresh() // what policy refused is no failure any more
 	default:
 		return false
 	}
 	return true
+}
+
+// afresh forgets what failed and what led nowhere so far: a reason for it is
+// gone.
+func (s *State) afresh() {
+	s.Progress.Afresh()
+	s.Way.Afresh()
 }
 
 // asked notes what the user is waited for: the answer to a question, or a word
@@ -166,8 +177,8 @@ func (s *State) applyTurn(e event.Event) bool {
 			break // it is a turn once the workspace is there, and blocked until then
 		}
 		s.Blocked = 0
-		if s.Status != lifecycle.Paused && !s.Status.Final() {
-			s.Budget.Used.Turns++ // settling what was left open is free
+		if s.Status != lifecycle.Paused && !s.Status.Final() && s.Retry == nil {
+			s.Budget.Used.Turns++ // settling what was left open, or waiting for the provider, is free
 		}
 	case event.TurnEnded:
 		s.Turn = nil
@@ -181,6 +192,7 @@ func (s *State) applyTurn(e event.Event) bool {
 		}
 		s.Said = appendCapped(s.Said, p.Text, maxSaid)
 		s.Strikes = 0
+		s.Way.Afresh()
 	case event.ModelRequested:
 		s.Requests++
 		s.Request = &Request{ID: p.Request, Turn: e.Turn, Event: e.ID, Attempt: p.Attempt,
@@ -201,6 +213,7 @@ func (s *State) applyTurn(e event.Event) bool {
 		s.takeMail(s.Request.Taken)
 		s.Takeovers = 0
 		s.Request, s.Retry, s.CompactTried = nil, nil, false
+		s.Way.Replied(p.Usage.Total())
 		if s.Turn != nil {
 			s.Turn.Replies++
 			s.Turn.Calls = calls(p.Parts)
@@ -217,13 +230,17 @@ func (s *State) applyTurn(e event.Event) bool {
 			s.Retry = nil
 			break
 		}
-		since := e.Time
+		next := Retry{Since: e.Time, Attempt: attempt, At: p.RetryAt}
 		if s.Retry != nil {
-			since = s.Retry.Since
+			next.Since, next.Replies = s.Retry.Since, s.Retry.Replies
 		}
-		s.Retry = &Retry{Since: since, Attempt: attempt, At: p.RetryAt}
+		if domainOf(p.Fault.Kind) == reply {
+			next.Replies++
+		}
+		s.Retry = &next
 	case event.ContextCompacted:
 		s.Compacted, s.CompactTried = p.Through, true
+		s.Way.Afresh() // the model has lost sight of what it saw
 	default:
 		return false
 	}
@@ -258,15 +275,17 @@ func (s *State) applyPlan(e event.Event) bool {
 		s.Mode = event.ModePlan
 	case event.PlanModeExited:
 		s.Mode = event.ModeDefault
-		s.Progress.Afresh() // what the gate refused is no failure any more
+		s.afresh() // what the gate refused is no failure any more
 	case event.PlanUpdated:
 		pl := p.Plan
+		s.Way.Planned(p.Hash != s.PlanHash, false)
 		s.Plan, s.PlanHash = &pl, p.Hash
 	case event.TodosUpdated:
 		if err := plan.CheckTodos(p.Todos, func(string) bool { return true }); err != nil {
 			s.refuse(e, err.Error())
 			return true
 		}
+		s.Way.Planned(!slices.Equal(p.Todos, s.Todos), doneTodos(p.Todos) > doneTodos(s.Todos))
 		s.Todos = p.Todos
 	case event.DecisionRecorded:
 		s.Decisions = appendCapped(s.Decisions, Decision{Seq: e.Seq, Decision: p.Decision, Reason: p.Reason, Scope: p.Scope}, maxDecisions)
@@ -296,6 +315,7 @@ func (s *State) applyOperation(e event.Event) bool {
 		s.Approvals.Withdraw(e.Op)
 		if p.Outcome == event.Rejected && o.Tool != ToolFinish && p.Fault.Signature != "" {
 			s.Progress.Note(o.ArgsHash, p.Fault.Signature, o.Request)
+			s.Way.Refused(p.Fault.Signature, o.Effect.SideEffect())
 		}
 	case event.ApprovalRequested:
 		s.move(e, func(o operation.Op) (operation.Op, error) { return o.RequestApproval(p.Intent) })
@@ -391,6 +411,7 @@ func (s *State) finish(e event.Event, p event.OperationFinished) {
 		s.Strikes = 0
 	}
 	s.countFailure(o, p)
+	s.Way.Finished(wayOf(o, p), s.Revision.Tree)
 	if o.Effect.SideEffect() {
 		s.Unseen = e.Op
 		s.UnseenRun = nil
@@ -460,7 +481,7 @@ func (s *State) reconcile(e event.Event, p event.OperationReconciled) {
 			return
 		}
 		s.InDoubt = append(s.InDoubt[:i:i], s.InDoubt[i+1:]...)
-		s.Progress.Afresh() // what the doubt refused is no failure any more
+		s.afresh() // what the doubt refused is no failure any more
 		if n.Open() {
 			s.Open = append(s.Open, n)
 		}
@@ -475,6 +496,7 @@ func (s *State) applyWorkspace(e event.Event) bool {
 		s.Workspace, s.Place = &p, p.Place
 		s.Revision = event.Revision{N: 0, Tree: p.Tree}
 		s.Progress.Moved(p.Tree)
+		s.Way.Moved(p.Tree, nil, false)
 		s.Fresh = true
 	case event.WorkspaceObserved:
 		if p.Tree != s.Revision.Tree {
@@ -489,6 +511,7 @@ func (s *State) applyWorkspace(e event.Event) bool {
 		}
 		s.Revision = p.Revision
 		s.Progress.Moved(p.Revision.Tree)
+		s.Way.Moved(p.Revision.Tree, pathsOf(p.Changes), p.By != "external")
 		s.observed()
 	case event.DiffUpdated:
 		s.Diff = p
@@ -510,6 +533,7 @@ func (s *State) addEvidence(e event.Event, p event.TestCompleted) {
 	s.observed()
 	r := evidence.Record{Op: e.Op, Seq: e.Seq, Command: p.Command, Dir: p.Dir, Test: p.Test, ExitCode: p.ExitCode,
 		TimedOut: p.TimedOut, Counts: p.Counts, Tree: p.TreeBefore, Moved: p.TreeBefore != p.TreeAfter}
+	s.Way.Tested(r.Command, fmt.Sprint(r.ExitCode, r.TimedOut, r.Counts, p.Signature), r.Tree, r.TestPass() || !r.Test && r.Clean())
 	r.Counts.Failing = nil
 	s.Evidence = s.Evidence.Add(r)
 	if p.Test && !r.TestPass() {
@@ -561,4 +585,32 @@ func (s *State) applyVerdict(e event.Event, p event.VerificationFinished) {
 	if s.Claim != nil && s.Claim.Op == "" {
 		s.Claim = nil // a claim by finish ends with its operation
 	}
+}
+
+// wayOf is a finished operation as the watch over the way sees it.
+func wayOf(o operation.Op, p event.OperationFinished) progress.Done {
+	d := progress.Done{Tool: o.Tool, Arguments: string(semantic(o.Args)), Round: o.Request, Observation: p.Result.Output.Head,
+		Edits: o.Effect == event.Verifiable, Acts: o.Effect.SideEffect(), Tests: o.Access.Test || p.Result.Test != nil}
+	if p.Outcome != event.Succeeded && p.Result.Fault != nil {
+		d.Error = p.Result.Fault.Signature
+	}
+	return d
+}
+
+func doneTodos(ts []event.Todo) int {
+	n := 0
+	for _, t := range ts {
+		if t.Status == event.TodoCompleted {
+			n++
+		}
+	}
+	return n
+}
+
+func pathsOf(cs []event.Change) []string {
+	var ps []string
+	for _, c := range cs {
+		ps = append(ps, c.Path)
+	}
+	return ps
 }

@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -647,7 +648,7 @@ func (b *bench) ended(plain []string, keys map[string]string) core.Body {
 	if o.Effect == event.Read && o.Phase == operation.Proposed {
 		e.Attempt = o.Attempt + 1
 	}
-	e.Result.Output = event.Text{Head: "output of " + op}
+	e.Result.Output = event.Text{Head: cmp.Or(keys["says"], "output of "+op)}
 	if keys["exit"] != "" || keys["signal"] != "" || keys["timed_out"] != "" || o.Effect == event.Supervised && e.Outcome != event.OutcomeUnknown {
 		e.Result.Command = &event.CommandResult{ExitCode: int(num(keys, "exit", 0)), Signal: keys["signal"], DurationMS: num(keys, "ms", 10), TimedOut: keys["timed_out"] != ""}
 		if e.Result.Command.ExitCode != 0 || keys["signal"] != "" {

@@ -15,8 +15,17 @@ const (
 	DefaultRetryBaseMS = 1_000
 	DefaultRetryCapMS  = 60_000
 	// DefaultRetryWindowMS is how long one request is retried altogether:
-	// overloads last tens of minutes.
+	// overloads last tens of minutes. A goal may ask for hours.
 	DefaultRetryWindowMS = 30 * 60_000
+	// MaxReplyRetries is how many answers in a row may come out unusable: each
+	// may have been charged.
+	MaxReplyRetries = 8
+	// ParkAfterMS is the wait from which on a goal is given back meanwhile.
+	ParkAfterMS = 60_000
+	// OutageMS is how long an outage has lasted when the longest pause between
+	// two attempts is stretched by OutageFactor.
+	OutageMS     = 30 * 60_000
+	OutageFactor = 5
 	// MaxTakeovers is how many workers in a row may die over a goal without one
 	// response of the model between them; then the goal is handed off.
 	MaxTakeovers = 10
@@ -50,15 +59,3 @@ func maxOutput(s event.Settings) int64     { return or(s.MaxOutput, DefaultMaxOu
 func stepsPerTurn(s event.Settings) int64  { return or(s.StepsPerTurn, DefaultStepsPerTurn) }
 func parallelReads(s event.Settings) int64 { return or(s.ParallelReads, DefaultParallelReads) }
 func refusedClaims(s event.Settings) int64 { return or(s.RefusedClaims, progress.RefusedClaims) }
-
-// retryDelayMS is the wait before attempt n+1 after n failed ones: doubled
-// each time, capped, with jitter on top, never less than the provider asked.
-func retryDelayMS(s event.Settings, attempts int, retryAfterMS int64, jitter func(int64) int64) int64 {
-	d, limit := or(s.RetryBaseMS, DefaultRetryBaseMS), or(s.RetryCapMS, DefaultRetryCapMS)
-	for i := 1; i < attempts && d < limit; i++ {
-		d *= 2
-	}
-	d = min(d, limit)
-	d += jitter(d/4 + 1)
-	return max(d, retryAfterMS)
-}

@@ -84,6 +84,8 @@ type State struct {
 	Approvals approval.Book    `json:"approvals"`
 	Budget    budget.Ledger    `json:"budget"`
 	Progress  progress.Counter `json:"progress"`
+	// Way is the watch over the way as a whole.
+	Way progress.Watch `json:"way"`
 	// Strikes counts refused claims with no operation in between.
 	Strikes int64 `json:"strikes,omitempty"`
 
@@ -166,6 +168,8 @@ type Request struct {
 type Retry struct {
 	Since   moment.Time `json:"since"`
 	Attempt int         `json:"attempt"` // attempts made so far
+	// Replies counts those of them that may have been charged.
+	Replies int         `json:"replies,omitempty"`
 	At      moment.Time `json:"at"`
 }
 
@@ -262,6 +266,7 @@ func (s State) Clone() State {
 	s.Approvals = s.Approvals.Clone()
 	s.Budget = s.Budget.Clone()
 	s.Progress = s.Progress.Clone()
+	s.Way = s.Way.Clone()
 	s.Open = append([]operation.Op(nil), s.Open...)
 	s.InDoubt = append([]operation.Op(nil), s.InDoubt...)
 	s.ownsFiles = false // the largest map by far: copied by whoever writes to it

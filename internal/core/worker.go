@@ -7,7 +7,6 @@ import (
 	"belay/internal/core/operation"
 	"belay/internal/event"
 	"belay/internal/fault"
-	"belay/internal/moment"
 )
 
 // fromWorker records what a worker reports. A result whose identity is no
@@ -70,7 +69,7 @@ func (w *step) claimed(b Claimed) {
 		return // nothing to do, and no raised fence to carry into the fold
 	}
 	// A goal that goes no further is settled whatever is left of its budget.
-	if going := w.s.Status == lifecycle.Active || w.s.Status == lifecycle.Verifying; going {
+	if going := w.s.Status == lifecycle.Active || w.s.Status == lifecycle.Verifying; going && w.s.Retry == nil {
 		if d := w.s.Budget.Short(event.Amount{Turns: 1}, w.in.Now); d != "" {
 			w.exhausted(d)
 			return
@@ -269,8 +268,7 @@ func (w *step) replyFailed(b ReplyFailed) {
 	w.emit(event.ModelFailed{Request: b.Request, Fault: b.Fault, Charged: charged, RetryAt: retryAt})
 	switch {
 	case !retryAt.IsZero():
-		w.emit(event.GoalWaiting{Reason: event.WaitRetry, Until: retryAt,
-			Detail: fmt.Sprintf("%s; attempt %d", b.Fault.Message, r.Attempt+1)})
+		w.park(b.Fault, r.Attempt, retryAt)
 	case b.Fault.Kind == fault.ContextOverflow && !w.s.CompactTried:
 		w.compact("the provider refused the request as too large", 0)
 	case b.Fault.Kind == fault.Superseded || b.Fault.Kind == fault.Interrupted:
@@ -297,22 +295,6 @@ func (w *step) chargeFor(b ReplyFailed) event.Amount {
 		return event.Amount{}
 	}
 	return w.s.Budget.Reserved[b.Request]
-}
-
-func (w *step) retryAt(f fault.Fault, attempt int) (at moment.Time, giveUp string) {
-	if !f.Retryable {
-		return 0, ""
-	}
-	since := w.in.Now
-	if w.s.Retry != nil {
-		since = w.s.Retry.Since
-	}
-	at = later(w.in.Now, retryDelayMS(w.s.Settings, attempt, f.RetryAfterMS, w.jitter))
-	window := or(w.s.Settings.RetryWindowMS, DefaultRetryWindowMS)
-	if at.SinceMS(since) > window {
-		return 0, fmt.Sprintf("the provider did not answer for %d attempts in %d s", attempt, w.in.Now.SinceMS(since)/1000)
-	}
-	return at, ""
 }
 
 // ended records the outcome of an attempt. A read's start rides with its

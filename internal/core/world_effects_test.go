@@ -221,6 +221,10 @@ func (s *sim) probe(e core.Probe) core.Body {
 
 // model replies something at random: useful, useless, wrong or nothing.
 func (s *sim) model(e core.Ask) core.Body {
+	if s.now < s.downUntil {
+		s.asked++
+		return core.ReplyFailed{Request: e.Request, Fault: *fault.New(fault.Overloaded, fault.Provider, "overloaded", "").Retry()}
+	}
 	switch s.r.IntN(14) {
 	case 0:
 		return core.ReplyFailed{Request: e.Request, Fault: *fault.New(fault.Overloaded, fault.Provider, "overloaded", "").Retry()}

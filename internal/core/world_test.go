@@ -37,6 +37,8 @@ type knobs struct {
 	zombies  int  // how many more zombies than else, in percent of the ticks
 	claims   bool // the model mostly claims to be done
 	doubts   bool // the model mostly does what cannot be looked up
+	// outageMS is how long the provider is down, from a third of the ticks on.
+	outageMS int64
 }
 
 // world is everything outside the ledger.
@@ -105,6 +107,9 @@ type sim struct {
 	edits   int
 	talk    *transcript.Builder
 	checks  []checker
+	// downUntil is when the provider is back; asked counts requests meanwhile.
+	downUntil moment.Time
+	asked     int
 	// thorough turns on the checks that cost more than they find in a long run.
 	thorough bool
 	saw      map[string]int
@@ -222,6 +227,15 @@ func (s *sim) run() error {
 				return err
 			}
 		}
+		if s.outageMS > 0 && i == s.ticks/3 {
+			s.downUntil = s.now.AddMS(s.outageMS)
+		}
+		if err := s.tick(); err != nil {
+			return err
+		}
+	}
+	for s.now < s.downUntil {
+		s.now = s.now.AddMS(20_000)
 		if err := s.tick(); err != nil {
 			return err
 		}
@@ -234,6 +248,9 @@ func (s *sim) start() error {
 	plans := []event.PlanMode{event.PlanNever, event.PlanAuto, event.PlanAlways}
 	set := event.Settings{Approve: modes[s.r.IntN(4)], Plan: plans[s.r.IntN(3)], Model: "script:sim",
 		StepsPerTurn: int64(3 + s.r.IntN(20)), RetryBaseMS: 1000, RetryWindowMS: 100_000}
+	if s.outageMS > 0 {
+		set.RetryWindowMS = 2 * s.outageMS
+	}
 	if s.approve != "" {
 		set.Approve = s.approve
 	}

@@ -483,6 +483,8 @@ type ProgressAlarm struct {
 	Signal string `json:"signal"`
 	Detail string `json:"detail"`
 	Count  int64  `json:"count"`
+	// Advice is what the model is told besides; empty when it is told nothing.
+	Advice string `json:"advice,omitempty"`
 }
 
 // ActionForbidden says that an action is refused from now on because it failed

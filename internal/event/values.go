@@ -161,6 +161,9 @@ type Settings struct {
 	// SameError is how often one error signature may recur before the action
 	// is forbidden; one more hands the goal off.
 	SameError int64 `json:"same_error,omitempty"`
+	// Patience stretches the thresholds of the no-progress signals by this
+	// factor; 0 and 1 leave them as they are.
+	Patience int64 `json:"patience,omitempty"`
 	// ParallelReads caps the read operations that run side by side.
 	ParallelReads int64 `json:"parallel_reads,omitempty"`
 	// Rules are the user's and the repository's policy rules as they stood

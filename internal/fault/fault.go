@@ -63,7 +63,8 @@ const (
 	InDoubt          Kind = "in_doubt"         // refused until an unknown outcome is reconciled
 	Cancelled        Kind = "cancelled"
 	BudgetExhausted  Kind = "budget_exhausted"
-	Unverified       Kind = "unverified" // a claim without evidence
+	Unverified       Kind = "unverified"  // a claim without evidence
+	NoProgress       Kind = "no_progress" // the way leads nowhere
 	Storage          Kind = "storage"
 	Internal         Kind = "internal"
 )

@@ -13,6 +13,7 @@ import (
 	"belay/internal/event"
 	"belay/internal/fault"
 	"belay/internal/ledger"
+	"belay/internal/moment"
 	"belay/internal/runtime"
 	"belay/internal/sandbox"
 	"belay/internal/workspace"
@@ -58,6 +59,12 @@ func (s *Service) Attend(ctx context.Context, goal string, o AttendOptions) (cor
 		if row.Runnable {
 			continue
 		}
+		if row.WaitReason == string(event.WaitRetry) && !row.WakeAt.IsZero() && !snap.Status.Final() {
+			if err := s.sleep(ctx, goal, row.WakeAt, snap.Head, &o); err != nil {
+				return snap, err
+			}
+			continue
+		}
 		if o.Ask == nil || snap.Status.Final() || snap.Status == lifecycle.Paused {
 			return snap, nil
 		}
@@ -98,6 +105,18 @@ func (s *Service) ask(ctx context.Context, goal string, snap core.Snapshot, o *A
 	asked := <-left
 	if asked != nil && asking.Err() != nil && !errors.Is(asked, context.Canceled) {
 		return asked
+	}
+	return err
+}
+
+// sleep waits until a parked goal may go on, or until people have said
+// something that ends it sooner.
+func (s *Service) sleep(ctx context.Context, goal string, until moment.Time, head uint64, o *AttendOptions) error {
+	asleep, cancel := context.WithDeadline(ctx, until.Std())
+	defer cancel()
+	err := s.news(asleep, goal, head, o)
+	if asleep.Err() != nil {
+		return ctx.Err() // the time has come, unless the caller went away
 	}
 	return err
 }

@@ -382,6 +382,10 @@ func (b *Builder) addFact(e event.Event) {
 		if e.Op == "" && p.Refused == "" && !p.NeedsPerson && p.Verdict.Verdict != event.Complete {
 			b.note(e, verdictWords(p.Verdict))
 		}
+	case event.ProgressAlarm:
+		if p.Advice != "" {
+			b.note(e, alarmWords(p))
+		}
 	case event.ActionForbidden:
 		b.note(e, forbiddenWords(p))
 	}

@@ -422,6 +422,10 @@ func forbiddenWords(p event.ActionForbidden) string {
 	return fmt.Sprintf("This action of %s failed %d times in the same way. It is refused until the repository changes: change the strategy.", line(p.Tool), p.Count)
 }
 
+func alarmWords(p event.ProgressAlarm) string {
+	return "belay sees no progress: " + line(p.Detail) + ". " + line(p.Advice)
+}
+
 func modelSwitched(request, from, to string) string {
 	return fmt.Sprintf("From request %s on, %s answers; the responses before it are by %s.", request, line(to), line(from))
 }

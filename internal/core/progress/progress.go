@@ -1,6 +1,12 @@
 // Package progress notices when a goal goes round in circles. Each signal is a
 // pure function over counts with a documented default threshold.
 //
+// Counter is about one action that fails: it is forbidden, then the goal is
+// handed off. Watch is about the way as a whole: six signals, each of which
+// warns the model before it stops the goal. Honest repetition (polling what
+// changes, testing after each edit, one edit over many files) is no circle:
+// what brings news, new ground or new evidence begins the count anew.
+//
 // It must not know tools or models: an action is an opaque key, an error a
 // signature, the repository a tree hash.
 package progress
