@@ -5,7 +5,6 @@ import (
 
 	"belay/internal/core/lifecycle"
 	"belay/internal/core/operation"
-	"belay/internal/core/progress"
 	"belay/internal/event"
 	"belay/internal/fault"
 	"belay/internal/tool/control"
@@ -104,21 +103,6 @@ func (w *step) beforeRequest() bool {
 		return w.alarm(*a)
 	}
 	return false
-}
-
-// alarm warns the model of a way that leads nowhere; when it was warned before
-// and went on, the goal is handed off.
-func (w *step) alarm(a progress.Alarm) bool {
-	p := event.ProgressAlarm{Signal: string(a.Signal), Count: a.Count, Detail: a.Detail}
-	if !a.Stop {
-		p.Advice = "Change the strategy, or ask the user. If this goes on, the goal is handed to the user."
-	}
-	w.emitBy(event.ActorRuntime, "", p)
-	if a.Stop {
-		w.handOff("no progress: "+a.Detail, fault.New(fault.NoProgress, fault.Model, a.Detail, "say what to do differently, or raise --patience"),
-			event.PausedNoProg, event.StopNoProgress)
-	}
-	return !a.Stop
 }
 
 func (s State) hasMessage() bool {

@@ -143,13 +143,6 @@ func (s *State) applyGoal(e event.Event) bool {
 	return true
 }
 
-// afresh forgets what failed and what led nowhere so far: a reason for it is
-// gone.
-func (s *State) afresh() {
-	s.Progress.Afresh()
-	s.Way.Afresh()
-}
-
 // asked notes what the user is waited for: the answer to a question, or a word
 // on the claim.
 func (s *State) asked(op string) {
@@ -223,21 +216,7 @@ func (s *State) applyTurn(e event.Event) bool {
 			s.refuse(e, "answers no open request")
 			return true
 		}
-		s.settle(p.Request, p.Charged)
-		attempt := s.Request.Attempt
-		s.Request = nil
-		if p.RetryAt.IsZero() {
-			s.Retry = nil
-			break
-		}
-		next := Retry{Since: e.Time, Attempt: attempt, At: p.RetryAt}
-		if s.Retry != nil {
-			next.Since, next.Replies = s.Retry.Since, s.Retry.Replies
-		}
-		if domainOf(p.Fault.Kind) == reply {
-			next.Replies++
-		}
-		s.Retry = &next
+		s.requestFailed(e, p)
 	case event.ContextCompacted:
 		s.Compacted, s.CompactTried = p.Through, true
 		s.Way.Afresh() // the model has lost sight of what it saw
@@ -585,32 +564,4 @@ func (s *State) applyVerdict(e event.Event, p event.VerificationFinished) {
 	if s.Claim != nil && s.Claim.Op == "" {
 		s.Claim = nil // a claim by finish ends with its operation
 	}
-}
-
-// wayOf is a finished operation as the watch over the way sees it.
-func wayOf(o operation.Op, p event.OperationFinished) progress.Done {
-	d := progress.Done{Tool: o.Tool, Arguments: string(semantic(o.Args)), Round: o.Request, Observation: p.Result.Output.Head,
-		Edits: o.Effect == event.Verifiable, Acts: o.Effect.SideEffect(), Tests: o.Access.Test || p.Result.Test != nil}
-	if p.Outcome != event.Succeeded && p.Result.Fault != nil {
-		d.Error = p.Result.Fault.Signature
-	}
-	return d
-}
-
-func doneTodos(ts []event.Todo) int {
-	n := 0
-	for _, t := range ts {
-		if t.Status == event.TodoCompleted {
-			n++
-		}
-	}
-	return n
-}
-
-func pathsOf(cs []event.Change) []string {
-	var ps []string
-	for _, c := range cs {
-		ps = append(ps, c.Path)
-	}
-	return ps
 }

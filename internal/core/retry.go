@@ -78,3 +78,22 @@ func (w *step) park(f fault.Fault, attempt int, at moment.Time) {
 		w.endTurn(event.StopYielded, "parked until the provider may answer again")
 	}
 }
+
+// requestFailed charges a request and notes when it is tried again.
+func (s *State) requestFailed(e event.Event, p event.ModelFailed) {
+	s.settle(p.Request, p.Charged)
+	attempt := s.Request.Attempt
+	s.Request = nil
+	if p.RetryAt.IsZero() {
+		s.Retry = nil
+		return
+	}
+	next := Retry{Since: e.Time, Attempt: attempt, At: p.RetryAt}
+	if s.Retry != nil {
+		next.Since, next.Replies = s.Retry.Since, s.Retry.Replies
+	}
+	if domainOf(p.Fault.Kind) == reply {
+		next.Replies++
+	}
+	s.Retry = &next
+}
