@@ -11,10 +11,11 @@ TESTFLAGS ?= -race -shuffle=on -timeout 20m -p 2
 BENCH     ?= .
 BENCHTIME ?= 1s
 BENCHPKGS ?= $(shell grep -rl --include='*_test.go' '^func Benchmark' cmd internal | xargs -r -n1 dirname | sort -u | sed 's|^|./|')
+GAUNTLET_OUT ?= bin/gauntlet
 TOOL      := $(GO) tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := build
-.PHONY: build test torture sizes bench lint format generate demo
+.PHONY: build test torture sizes gauntlet bench lint format generate demo
 
 ## build: the program, at bin/belay
 build:
@@ -31,6 +32,10 @@ torture:
 ## sizes: 64 workers and 1,000 goals on one PostgreSQL, with kills; every claim checked off the ledger
 sizes:
 	BELAY_SIZES=1 $(GO) test -count=1 -v -timeout 40m -run TestManyWorkersAndGoals ./cmd/belay
+
+## gauntlet: the ways in which agents go wrong, played against this belay (GAUNTLET_OUT=DIR keeps the page)
+gauntlet: build
+	$(BIN) eval run evals/gauntlet --out $(GAUNTLET_OUT)
 
 ## bench: every benchmark, one package at a time so that none disturbs another
 bench:

@@ -7,9 +7,11 @@ import (
 	"os"
 	"sync"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"belay/internal/cli"
+	"belay/internal/eval"
 	"belay/internal/redact"
 )
 
@@ -36,5 +38,6 @@ func run() (code int) {
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Terminal: term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())),
 		Getenv:   os.Getenv, Open: open, Doctor: doctor, Background: background, Serve: serve, Tokens: tokens, Version: version, Redact: secrets().Text,
+		More: []*cobra.Command{eval.Root(eval.Env{Belay: os.Executable, Version: version, Config: configDir, Command: checkCommand})},
 	}, os.Args[1:])
 }

@@ -57,7 +57,10 @@ type Env struct {
 	// Serve runs the worker with the API and the console until the context ends.
 	Serve func(ctx context.Context, o OpenOptions, s ServeOptions) error
 	// Tokens opens the store of tokens.
-	Tokens  func(o OpenOptions) (*token.Store, error)
+	Tokens func(o OpenOptions) (*token.Store, error)
+	// More are the commands of other faces. An error of theirs that has a method
+	// ExitCode says itself how the program ends.
+	More    []*cobra.Command
 	Version string
 	// Redact takes secrets out of a text that did not come through the service,
 	// an error for instance; nil leaves it as it is.
@@ -152,7 +155,10 @@ func (a *app) report(err error) int {
 	}
 	fmt.Fprintln(a.Stderr, "belay: "+Safe(text))
 	var u usageError
+	var coded interface{ ExitCode() int }
 	switch {
+	case errors.As(err, &coded):
+		return coded.ExitCode()
 	case errors.As(err, &u), errors.Is(err, service.ErrUsage), errors.Is(err, service.ErrNotFound), errors.Is(err, service.ErrAmbiguous),
 		errors.Is(err, core.ErrNoQuestion), errors.Is(err, core.ErrAmbiguous), errors.Is(err, core.ErrState), errors.Is(err, core.ErrFinal),
 		errors.Is(err, core.ErrInput), errors.Is(err, core.ErrChanged):
@@ -203,6 +209,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(a.answerCommands()...)
 	root.AddCommand(a.policyCommand())
 	root.AddCommand(a.doctorCommand(), a.versionCommand())
+	root.AddCommand(a.More...)
 	return root
 }
 

@@ -1,0 +1,106 @@
+package eval
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+const goodCase = `
+title: a case
+repo: {files: {a.txt: "x\n"}}
+goal: {goal: do it}
+model: {steps: [{text: done}]}
+expect: {exit: 0}
+`
+
+func writeCase(t testing.TB, dir, text string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, CaseFile), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAWrongCaseIsNamed: every mistake comes with the field or the line.
+func TestAWrongCaseIsNamed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ text, want string }{
+		{strings.Replace(goodCase, "title: a case", "", 1), "title:"},
+		{strings.Replace(goodCase, "expect: {exit: 0}", "", 1), "expect:"},
+		{strings.Replace(goodCase, "exit: 0", "exits: 0", 1), "exits"},
+		{goodCase + "colour: red\n", "colour"},
+		{goodCase + "timeout: soon\n", "soon"},
+		{strings.Replace(goodCase, "exit: 0", "exit: 0, class: bad_luck", 1), "expect.class"},
+		{strings.Replace(goodCase, "exit: 0", "events: [{event: goal_finished}]", 1), "expect.events[0].event"},
+		{strings.Replace(goodCase, "exit: 0", "exit: 0, why: '('", 1), "missing closing"},
+		{goodCase + "acts: [{when: {event: turn_started}, do: [kil]}]\n", `"kil" is no deed`},
+		{goodCase + "acts: [{when: {event: turn_started}, do: [{write: {path: a, contents: b}}]}]\n", `"contents"`},
+		{goodCase + "acts: [{when: {event: turn_started}, do: [write]}]\n", "needs a value"},
+		{goodCase + "acts: [{when: {event: turn_started}, do: [{pause: now}]}]\n", "takes no text"},
+		{goodCase + "acts: [{when: {event: sunset}, do: [kill]}]\n", "acts[0].when.event"},
+		{goodCase + "acts: [{when: {rest: 3, event: turn_started}, do: [kill]}]\n", "acts[0].when"},
+		{goodCase + "acts: [{do: [kill]}]\n", "acts[0].when"},
+		{goodCase + "acts: [{when: {rest: 3}}]\n", "acts[0].do"},
+		{goodCase + "answers: [{tool: run_command, say: perhaps}]\n", "answers[0].say"},
+		{goodCase + "checks: [{name: x}]\n", "checks[0].command"},
+		{goodCase + "checks: [{command: x, before: maybe}]\n", "checks[0].before"},
+		{strings.Replace(goodCase, "goal: {goal: do it}", "", 1), "goal: there is no file goal.yaml"},
+		{strings.Replace(goodCase, `{files: {a.txt: "x\n"}}`, "{git: x}", 1), "repo.commit"},
+		{strings.Replace(goodCase, `{files: {a.txt: "x\n"}}`, "{git: x, commit: y, folder: z}", 1), "not from both"},
+		{strings.Replace(goodCase, "a.txt", "../a.txt", 1), "outside the repository"},
+		{"a: [", "case.yaml"},
+	} {
+		dir := filepath.Join(t.TempDir(), "c")
+		writeCase(t, dir, c.text)
+		_, err := Load(dir, "c")
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "case.yaml") {
+			t.Errorf("want %q in: %v\n%s", c.want, err, c.text)
+		}
+	}
+	dir := filepath.Join(t.TempDir(), "c")
+	writeCase(t, dir, goodCase)
+	if c, err := Load(dir, "c"); err != nil || c.Timeout == 0 || *c.Expect.Exit != 0 {
+		t.Errorf("the good one: %+v %v", c, err)
+	}
+}
+
+func TestCasesAreFoundAtAnyDepthAndABrokenOneHidesNoOther(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	writeCase(t, filepath.Join(root, "b"), goodCase)
+	writeCase(t, filepath.Join(root, "deep/er/a"), goodCase)
+	writeCase(t, filepath.Join(root, "broken"), "title: x\n")
+	writeCase(t, filepath.Join(root, "b/repo/inner"), goodCase) // a part of b
+	cases, broken, err := Find([]string{root, filepath.Join(root, "b")})
+	if err != nil || len(cases) != 2 || cases[0].Name != "b" || cases[1].Name != "deep/er/a" || len(broken) != 1 || broken[0].Name != "broken" {
+		t.Errorf("%+v %+v %v", cases, broken, err)
+	}
+	if cs, _, err := Find([]string{filepath.Join(root, "b", CaseFile)}); err != nil || len(cs) != 1 || cs[0].Name != "b" {
+		t.Errorf("by its file: %+v %v", cs, err)
+	}
+	for _, none := range []string{filepath.Join(root, "nowhere"), t.TempDir()} {
+		if _, _, err := Find([]string{none}); err == nil {
+			t.Errorf("%s: no error", none)
+		}
+	}
+}
+
+// TestAnyTextIsACaseOrAnError: no input makes the reader panic.
+func TestAnyTextIsACaseOrAnError(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	words := []string{"title: x", "acts:", "- when: {rest: 3}", "  do: [kill]", "expect: {files: {a: b}}", "repo: [", "goal: &a [*a]", "model: !!binary x", "checks: 7", "  - {}", "answers: {a: b}", "\t", "expect:\n  files: {a: {is: [1]}}"}
+	rapid.Check(t, func(rt *rapid.T) {
+		text := strings.Join(rapid.SliceOfN(rapid.SampledFrom(words), 0, 8).Draw(rt, "lines"), "\n")
+		writeCase(t, dir, text)
+		if c, err := Load(dir, "c"); err == nil && c.Title == "" {
+			rt.Errorf("a case without a title: %q", text)
+		}
+	})
+}
