@@ -106,7 +106,9 @@ func (r *Runner) check(ctx context.Context, c Case, w *world, tree string, ch Ch
 // lastWords is the end of an output: where programs say what is wrong.
 func lastWords(out string) string {
 	const most = 300
-	out = strings.TrimSpace(out)
+	if out = strings.TrimSpace(out); out == "" {
+		return "it printed nothing"
+	}
 	if len(out) > most {
 		out = "…" + strings.ToValidUTF8(out[len(out)-most:], "")
 	}

@@ -40,6 +40,7 @@ const (
 	Stopped         Class = "stopped"
 	ProviderFault   Class = "provider"
 	Environment     Class = "environment"
+	Fixture         Class = "fixture"
 	Unfinished      Class = "unfinished"
 	NotBegun        Class = "not_begun"
 	BrokenPromise   Class = "broken_promise"
@@ -73,6 +74,7 @@ var Classes = map[Class]string{
 	Stopped:         "A person paused or cancelled the goal.",
 	ProviderFault:   "The model's provider did not answer, refused, or answered nothing that can be read.",
 	Environment:     "The machine: no sandbox, no directory, no space, no ledger.",
+	Fixture:         "The case itself: it cannot be read, a program that it needs is missing, its repository cannot be made, or a preflight does not hold.",
 	Unfinished:      "The run ended while the goal could still go on.",
 	NotBegun:        "belay refused to begin: the request itself was wrong.",
 	BrokenPromise:   "belay itself broke one of its invariants.",
@@ -169,8 +171,12 @@ func (f facts) paused() (Class, string) {
 	case event.PausedByUser:
 		return Stopped, "paused by a person"
 	case event.PausedNoProg:
-		if f.signal == "refused_claims" {
+		switch f.signal {
+		case "refused_claims":
 			return f.byVerdict(), why
+		case "", "repeated_error":
+		default:
+			return Loop, why
 		}
 		if c := byFault(f, f.fault); c != Unmet && c != BadPatch {
 			return c, why

@@ -150,6 +150,7 @@ func TestTheClassIsReadOffTheLedger(t *testing.T) {
 		{"denied by the plan gate", PolicyDenied, nil, mk().rejected(3, fault.PlanGate).parked(event.PausedNoProg, fault.PlanGate)},
 		{"unknown tool", BadCall, nil, mk().rejected(3, fault.UnknownTool).parked(event.PausedNoProg, fault.UnknownTool)},
 		{"the same failure", Loop, nil, mk().rejected(3, fault.NotFound).parked(event.PausedNoProg, fault.NotFound)},
+		{"a circle after an edit that was refused", Loop, nil, mk().rejected(1, fault.NotRead).add("", event.ProgressAlarm{Signal: "same_action", Count: 7}).parked(event.PausedNoProg, fault.Forbidden)},
 		{"tests fail on the change", BadPatch, nil, mk().edit().test(check, 1, oneFails).refusedClaims("tests")},
 		{"never tested", NoTestRun, nil, mk().edit().refusedClaims("tests")},
 		{"tested something else", NoTestRun, nil, mk().edit().test("sh other.sh", 0, onePass).refusedClaims("tests")},

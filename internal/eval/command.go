@@ -133,7 +133,7 @@ func run(c *cobra.Command, env Env, r Runner, only string, args []string) error 
 		}
 	}
 	if err != nil {
-		return err
+		return failure{130, "interrupted: what was not over is infra in the results"}
 	}
 	return results.verdict()
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -45,6 +46,7 @@ var deeds = map[string]struct {
 	"remove":    {text: true},                      // remove a file of the repository from outside
 	"touch":     {text: true},                      // make a file beside the repository, where block_until_file of a script looks
 	"await":     {text: true},                      // wait until a file of the repository is there
+	"linger":    {text: true},                      // let time pass, to see that nothing comes any more
 	"say":       {text: true},                      // belay say
 	"steer":     {text: true},                      // belay say --steer
 	"approve":   {text: true, bare: true},          // belay approve, of the operation that is named or the only one
@@ -77,6 +79,9 @@ func (d *Deed) UnmarshalYAML(n *yaml.Node) error {
 			return fmt.Errorf("line %d: %s takes no text", n.Line, d.Verb)
 		}
 		d.Text = value.Value
+		if _, err := time.ParseDuration(d.Text); d.Verb == "linger" && err != nil {
+			return fmt.Errorf("line %d: %q is no duration (3s)", value.Line, d.Text)
+		}
 	default:
 		for i := 0; i+1 < len(value.Content); i += 2 {
 			if k := value.Content[i]; !slices.Contains(strings.Fields(known.fields), k.Value) {

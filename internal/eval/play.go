@@ -270,6 +270,8 @@ func (p *player) do(ctx context.Context, d Deed) error {
 		return os.Remove(filepath.Join(p.w.repo, d.Text))
 	case "touch":
 		return putFile(p.w.dir, d.Text, "", os.O_TRUNC)
+	case "linger":
+		return linger(ctx, d.Text)
 	case "await":
 		return awaitFile(ctx, filepath.Join(p.w.repo, d.Text))
 	}
@@ -311,6 +313,22 @@ func awaitFile(ctx context.Context, path string) error {
 		}
 	}
 	return nil
+}
+
+// linger lets time pass; that the text is a duration was checked before.
+func linger(ctx context.Context, text string) error {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return infra("linger: %w", err)
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
 }
 
 func (p *player) runArgs() []string {

@@ -81,7 +81,7 @@ func (r *Runner) Suite(ctx context.Context, cases []Case, broken []Broken) (Resu
 	}
 	var all []Result
 	for _, b := range broken {
-		res := Result{Case: b.Name, Repeat: 1, Outcome: Infra, Class: Environment, Why: []string{b.Err.Error()}, Tries: 1}
+		res := Result{Case: b.Name, Repeat: 1, Outcome: Infra, Class: Fixture, Why: []string{b.Err.Error()}, Tries: 1}
 		all = append(all, res)
 		r.tell(res)
 	}
@@ -141,14 +141,14 @@ func (r *Runner) try(ctx context.Context, c Case, n int) (res Result) {
 		defer os.RemoveAll(w.dir)
 	}
 	if err != nil {
-		res.settle(Infra, Environment, err.Error())
+		res.settle(Infra, Fixture, err.Error())
 		return res
 	}
 	if r.Keep {
 		res.Scratch = w.dir
 	}
 	if why := r.before(limited, c, w); why != "" {
-		res.settle(Infra, Environment, "preflight: "+why)
+		res.settle(Infra, Fixture, "preflight: "+why)
 		return res
 	}
 	p := r.newPlayer(c, w)
@@ -172,7 +172,7 @@ func (r *Runner) try(ctx context.Context, c Case, n int) (res Result) {
 func (r *Runner) judge(ctx context.Context, c Case, w *world, p *player, res *Result) {
 	unmet := c.Expect.Unmet(End{Exit: p.exit, Snapshot: p.snapshot(), Events: p.events, Said: p.said.String(), Class: res.Class, Repo: w.repo, Start: w.start})
 	if len(p.events) == 0 && (c.Expect.Exit == nil || *c.Expect.Exit != p.exit) {
-		res.settle(Infra, Environment, fmt.Sprintf("belay did not begin (exit %d): %s", p.exit, short(p.said.String())))
+		res.settle(Infra, NotBegun, fmt.Sprintf("belay did not begin (exit %d): %s", p.exit, short(p.said.String())))
 		return
 	}
 	failed, broken := r.after(ctx, c, w)
@@ -194,6 +194,9 @@ func (r *Runner) judge(ctx context.Context, c Case, w *world, p *player, res *Re
 		res.Outcome = Pass
 	case len(promises) > 0:
 		res.settle(Fail, BrokenPromise, why...)
+	case res.Class == ProviderFault && strings.HasPrefix(w.model, "script:"):
+		// A script has no moods: the run differed from what it expects.
+		res.settle(Fail, Unmet, append(why, res.ClassWhy)...)
 	case c.Expect.Class == "" && (res.Class == ProviderFault || res.Class == Environment):
 		// Neither the model nor belay has been seen at work to the end.
 		res.settle(Infra, res.Class, why...)
