@@ -27,6 +27,9 @@ func (g *Goal) prepare(ctx context.Context, s core.State, e core.Prepare) (core.
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
+		if errors.Is(err, errUnkept) {
+			return nil, err
+		}
 		b.Fault = asFault(err, kind, fault.Tool)
 		return b, nil
 	}
@@ -86,6 +89,8 @@ func (g *Goal) run(ctx context.Context, s core.State, e core.Run) (core.Body, er
 		return core.Ended{Op: e.Op.ID, Attempt: e.Attempt, Outcome: outcome, Result: result}, nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err() // what runs under a shim runs on
+	case errors.Is(err, errUnkept):
+		return nil, err // it has ended, and its result can be had again
 	case errors.Is(err, sandbox.ErrVoid):
 		return nil, err // another holder has looked and found nothing: it is theirs
 	case errors.Is(err, sandbox.ErrGone):
@@ -130,6 +135,8 @@ func (g *Goal) probe(ctx context.Context, s core.State, e core.Probe) (core.Body
 		return nil, ctx.Err()
 	}
 	switch {
+	case errors.Is(err, errUnkept):
+		return nil, err
 	case err != nil:
 		return g.unknown(e.Op, e.Attempt, recovered, f.Result, "looking failed: "+err.Error()), nil
 	case f.What == tool.FoundFinished:

@@ -2,6 +2,7 @@ package effect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -117,8 +118,18 @@ type artifacts struct {
 }
 
 func (a artifacts) PutArtifact(ctx context.Context, r io.Reader, media string) (event.Ref, error) {
-	return a.store.PutArtifact(ctx, a.secrets.Reader(r), media)
+	from := &source{r: r}
+	ref, err := a.store.PutArtifact(ctx, a.secrets.Reader(from), media)
+	if err != nil && from.err == nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w: %w", errUnkept, err)
+	}
+	return ref, err
 }
+
+// errUnkept marks that the ledger did not take an artifact. It says nothing of
+// what the artifact belongs to: an operation has then not failed, its result is
+// still where it was found, and whoever looks again can keep it.
+var errUnkept = errors.New("the ledger did not keep an artifact")
 
 func (a artifacts) OpenArtifact(ctx context.Context, sha256 string) (io.ReadCloser, error) {
 	return a.store.OpenArtifact(ctx, sha256)

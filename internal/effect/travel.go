@@ -25,7 +25,7 @@ func (g *Goal) pack(ctx context.Context, e core.Pack) (core.Body, error) {
 		from := &source{r: r}
 		b.Pack, err = g.Ledger.PutArtifact(ctx, from, packMedia)
 		if err != nil && from.err == nil && ctx.Err() == nil {
-			return nil, fmt.Errorf("keep the workspace's tree %s as an artifact: %w", e.Tree, err)
+			return nil, fmt.Errorf("keep the workspace's tree %s as an artifact: %w: %w", e.Tree, errUnkept, err)
 		}
 	}
 	if ctx.Err() != nil {

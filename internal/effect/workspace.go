@@ -3,6 +3,8 @@ package effect
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 
 	"belay/internal/core"
@@ -50,6 +52,9 @@ func (g *Goal) observe(ctx context.Context, s core.State, e core.Observe) (core.
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
+		}
+		if errors.Is(err, errUnkept) {
+			return nil, err
 		}
 		return core.AttachFailed{Fault: *asFault(err, fault.Internal, fault.Environment)}, nil
 	}
@@ -129,7 +134,7 @@ func (g *Goal) text(ctx context.Context, s string, limit int) (event.Text, error
 	}
 	ref, err := g.Ledger.PutArtifact(ctx, bytes.NewReader([]byte(s)), "text/plain; charset=utf-8")
 	if err != nil {
-		return event.Text{}, err
+		return event.Text{}, fmt.Errorf("%w: %w", errUnkept, err)
 	}
 	head := s[:limit]
 	if i := strings.LastIndexByte(head, '\n'); i > 0 {

@@ -74,6 +74,16 @@ const (
 	CheckpointWAL Name = "sqlite.close.before"
 )
 
+// The PostgreSQL ledger.
+const (
+	PgLocked       Name = "postgres.tx.locked"       // the goal's row is locked, nothing is written
+	PgCommitBefore Name = "postgres.commit.before"   // nothing of it was sent; Err
+	PgCommitAfter  Name = "postgres.commit.after"    // committed, nobody was told
+	PgChunkWritten Name = "postgres.artifact.chunk"  // a part of a large artifact is kept, nothing names it
+	PgArtifactKept Name = "postgres.artifact.stored" // the artifact is kept, no event names it
+	PgNotifyBefore Name = "postgres.notify.before"   // appended, the other processes were not told
+)
+
 // The client of the shim.
 const (
 	RecordPrepared Name = "shim.client.prepared"  // beside the spool
@@ -140,6 +150,7 @@ func Names() []Name {
 		CacheBefore, CacheAfter, LaunchEffect, EffectReturned, StartBefore, StartAfter, CommandBefore, CommandAfter,
 		AttachKept, ObserveBefore, ObserveAfter, PrepareAfter, RunBefore, RunAfter, ProbeBefore, ProbeAfter, AskBefore, AskAfter,
 		TxBegun, CommitBefore, CommitAfter, ArtifactWrite, ArtifactNamed, CheckpointWAL,
+		PgLocked, PgCommitBefore, PgCommitAfter, PgChunkWritten, PgArtifactKept, PgNotifyBefore,
 		RecordPrepared, RecordNamed, HandedOver, LaunchedShim, VoidBefore, VoidAfter, RecordTrashed, ResultRead,
 		ShimTaken, ShimTold, ShimMarked, ShimSpawned, ShimStarted, SpoolBefore, SpoolAfter, ShimTreeEnded, ResultWritten, ResultNamed, ShimLetGo,
 		PushBuilt, PushRehearsed, PushSent,

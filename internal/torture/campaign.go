@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -14,9 +16,11 @@ import (
 	"time"
 
 	"belay/internal/failpoint"
+	"belay/internal/ledger/postgres/pgtest"
 )
 
 type options struct {
+	store   string
 	kills   int
 	seed    uint64
 	only    int
@@ -31,6 +35,7 @@ type campaign struct {
 	options
 	program string
 	base    string            // a laid world that runs are copied from
+	server  *pgtest.Server    // that has the ledgers; nil for SQLite
 	want    map[string]string // the final tree of the undisturbed run
 	hits    map[failpoint.Name]int
 
@@ -56,6 +61,9 @@ func newCampaign(o options) (*campaign, error) {
 }
 
 func (c *campaign) close() {
+	if c.server != nil {
+		c.server.Remove()
+	}
 	if len(c.report.violations) == 0 {
 		os.RemoveAll(c.dir)
 	}
@@ -70,33 +78,52 @@ func (c *campaign) prepare() error {
 	if err := lay(c.base); err != nil {
 		return err
 	}
-	var all []string
-	for _, n := range failpoint.Names() {
-		all = append(all, string(n)+"=kill@0") // counts, and does nothing
+	if c.store == onPostgres {
+		var err error
+		if c.server, err = pgtest.New(pgtest.Options{Fsync: true}); err != nil {
+			return fmt.Errorf("start a private server (TORTURE_DB=sqlite goes without): %w", err)
+		}
 	}
-	p, err := c.world("calm", plan{points: all, sandbox: "none"}, rand.New(rand.NewPCG(0, 0)))
+	c.hits = map[failpoint.Name]int{}
+	c.report = report{store: c.store, seed: c.seed, points: map[string]int{}, random: map[string]int{}, effects: map[string]int{}, reached: map[failpoint.Name]bool{}}
+	for name, moves := range map[string]int{"calm": 0, "journey": 2} {
+		if err := c.undisturbed(name, moves); err != nil {
+			return fmt.Errorf("the undisturbed run (%s): %w", name, err)
+		}
+	}
+	return nil
+}
+
+// undisturbed plays the goal without a kill, and counts how often it comes to
+// each failpoint.
+func (c *campaign) undisturbed(name string, moves int) error {
+	p, err := c.world(name, plan{sandbox: "none", moves: moves}, rand.New(rand.NewPCG(0, 0)))
 	if err != nil {
 		return err
 	}
 	if err := p.play(); err != nil {
-		return fmt.Errorf("the undisturbed run: %w", err)
-	}
-	if c.want, err = tree(p.path("repo"), notCompared); err != nil {
 		return err
 	}
-	if _, err := p.check(c.want, false); err != nil {
+	got, err := tree(p.path("repo"), notCompared)
+	if err != nil {
 		return err
+	}
+	if c.want == nil {
+		c.want = got
+	}
+	if _, err := p.check(c.want, moves > 0); err != nil {
+		return err
+	}
+	if p.moves < moves {
+		p.violation("it travelled %d times, not %d", p.moves, moves)
 	}
 	if len(p.bad) > 0 {
-		return fmt.Errorf("the undisturbed run: %s", strings.Join(p.bad, "\n"))
+		return errors.New(strings.Join(p.bad, "\n"))
 	}
-	c.hits = map[failpoint.Name]int{}
-	for _, n := range failpoint.Names() {
-		if info, err := os.Stat(p.path("points/" + string(n))); err == nil {
-			c.hits[n] = int(info.Size())
-		}
+	for n, hits := range p.hits() {
+		c.hits[n] = max(c.hits[n], hits)
+		c.report.reached[n] = true
 	}
-	c.report = report{seed: c.seed, points: map[string]int{}, random: map[string]int{}, effects: map[string]int{}}
 	return os.RemoveAll(p.dir)
 }
 
@@ -119,7 +146,11 @@ func (c *campaign) world(name string, pl plan, rng *rand.Rand) (*player, error) 
 			fmt.Fprintf(c.log, "["+name+"] "+format+"\n", a...)
 		}
 	}
-	w := &world{dir: dir, program: c.program, points: strings.Join(pl.points, ";"), acked: map[uint64]string{}, log: log}
+	points := slices.Clone(pl.points)
+	for _, n := range names(c.store) {
+		points = append(points, string(n)+"=kill@0") // counts, and does nothing
+	}
+	w := &world{dir: dir, base: c.base, name: name, server: c.server, program: c.program, points: strings.Join(points, ";"), acked: map[uint64]string{}, log: log}
 	return &player{world: w, plan: pl, rng: rng, random: map[string]int{}, put: map[string]bool{}}, nil
 }
 
@@ -129,6 +160,8 @@ func (c *campaign) play() (report, error) {
 		return c.report, errors.Join(c.one(c.only), nil)
 	}
 	began := time.Now()
+	ctx, calm := context.WithCancel(context.Background())
+	shaken := c.shaken(ctx)
 	var wg sync.WaitGroup
 	var next int
 	var failed error
@@ -152,24 +185,41 @@ func (c *campaign) play() (report, error) {
 		})
 	}
 	wg.Wait()
+	calm()
+	failed = errors.Join(failed, <-shaken)
 	c.report.took = time.Since(began)
-	for _, n := range failpoint.Names() {
-		if c.report.points[string(n)] == 0 {
-			c.report.missed = append(c.report.missed, string(n))
-		}
-	}
 	return c.report, failed
+}
+
+// shaken lets the server, if there is one, end now and then until the context
+// ends; what went wrong with it comes after that.
+func (c *campaign) shaken(ctx context.Context) <-chan error {
+	ended := make(chan error, 1)
+	if c.server == nil {
+		ended <- nil
+		return ended
+	}
+	go func() {
+		n, err := shake(ctx, c.server, rand.New(rand.NewPCG(c.seed, 0)))
+		c.report.shaken = n
+		ended <- err
+	}()
+	return ended
 }
 
 // one plays run i.
 func (c *campaign) one(i int) error {
 	rng := rand.New(rand.NewPCG(c.seed, uint64(i)))
-	pl := c.planOf(i, rng)
+	return c.planned(i, c.planOf(i, rng), rng)
+}
+
+// planned plays a run by a plan.
+func (c *campaign) planned(i int, pl plan, rng *rand.Rand) error {
 	p, err := c.world(fmt.Sprintf("run%d", i), pl, rng)
 	if err != nil {
 		return err
 	}
-	p.log("%v and %d kills at random instants, sandbox %s", pl.points, pl.kills, pl.sandbox)
+	p.log("%v, %d kills at random instants, %d cut connections, %d journeys, sandbox %s", pl.points, pl.kills, pl.drops, pl.moves, pl.sandbox)
 	playErr := p.play()
 	if playErr != nil {
 		p.violation("%v", playErr)
@@ -178,13 +228,13 @@ func (c *campaign) one(i int) error {
 	if err != nil {
 		return err
 	}
-	shims := p.shims
+	lost := p.shims || p.moves > 0
 	for n := range taken {
-		shims = shims || strings.HasPrefix(n, "shim.") && !strings.HasPrefix(n, "shim.client.")
+		lost = lost || strings.HasPrefix(n, "shim.") && !strings.HasPrefix(n, "shim.client.")
 	}
 	var a account
 	if playErr == nil {
-		if a, err = p.check(c.want, shims); err != nil {
+		if a, err = p.check(c.want, lost); err != nil {
 			return err
 		}
 	}
@@ -197,7 +247,7 @@ func (c *campaign) one(i int) error {
 	for _, q := range p.ours() {
 		fmt.Fprintf(c.log, "run %d left process %d: %s\n", i, q.pid, q.cmd)
 	}
-	fmt.Fprintf(c.log, "run %d is kept in %s (again: go run ./internal/torture -seed %d -run %d -v)\n", i, p.dir, c.seed, i)
+	fmt.Fprintf(c.log, "run %d is kept in %s (again: go run ./internal/torture -db %s -seed %d -run %d -v)\n", i, p.dir, c.store, c.seed, i)
 	return nil
 }
 
@@ -209,25 +259,36 @@ var doors = []failpoint.Name{failpoint.RunBefore, failpoint.RunAfter, failpoint.
 const (
 	pointsPerRun = 7
 	mixedEvery   = 3 // each such run is disturbed at random instants instead
+	travelEvery  = 4 // each such run goes on at another place now and then
 )
 
 // planOf draws the plan of run i. The runs with failpoints go through all of
 // them in turn, each time at another of its hits.
 func (c *campaign) planOf(i int, rng *rand.Rand) plan {
-	if i%mixedEvery == mixedEvery-1 {
-		return plan{kills: 2 + rng.IntN(6), sandbox: sandboxOf(i)}
-	}
-	names := failpoint.Names()
-	turn := i - i/mixedEvery // how many runs with failpoints came before
 	pl := plan{sandbox: sandboxOf(i)}
+	if i%travelEvery == travelEvery-1 {
+		pl.moves = 1 + rng.IntN(3)
+	}
+	if i%mixedEvery == mixedEvery-1 {
+		pl.kills = 2 + rng.IntN(6)
+		if c.server != nil {
+			pl.drops = 3 + rng.IntN(4)
+		}
+		return pl
+	}
+	list := names(c.store)
+	turn := i - i/mixedEvery // how many runs with failpoints came before
 	recovery := false
 	for k := range pointsPerRun {
 		// A stride that has no factor in common with the number of names visits
 		// each of them, and puts distant ones into one run.
-		at := (turn*pointsPerRun + k) * stride(len(names)) % len(names)
-		n := names[at]
+		at := (turn*pointsPerRun + k) * stride(len(list)) % len(list)
+		n := list[at]
 		hits := c.hits[n]
 		recovery = recovery || hits == 0
+		if slices.Contains(onTheWay, n) {
+			pl.moves = max(pl.moves, 2)
+		}
 		pl.points = append(pl.points, fmt.Sprintf("%s=%s@%d", n, c.action(n, rng), 1+rng.IntN(max(hits, 1))))
 	}
 	for range 3 {
@@ -238,6 +299,9 @@ func (c *campaign) planOf(i int, rng *rand.Rand) plan {
 	}
 	return pl
 }
+
+// onTheWay are the failpoints that only a goal that travels comes to.
+var onTheWay = []failpoint.Name{failpoint.PackTaken, failpoint.MoveRemoved, failpoint.MoveStaged, failpoint.MoveNamed}
 
 // sandboxOf confines the commands of every second run as strongly as this
 // machine can.
@@ -263,7 +327,7 @@ func stride(n int) int {
 func (c *campaign) action(n failpoint.Name, rng *rand.Rand) string {
 	inShim := strings.HasPrefix(string(n), "shim.") && !strings.HasPrefix(string(n), "shim.client.")
 	switch {
-	case n == failpoint.CommitBefore && rng.IntN(3) == 0:
+	case (n == failpoint.CommitBefore || n == failpoint.PgCommitBefore) && rng.IntN(3) == 0:
 		return "error"
 	case inShim && rng.IntN(2) == 0:
 		return "both"
@@ -273,6 +337,7 @@ func (c *campaign) action(n failpoint.Name, rng *rand.Rand) string {
 
 // report is what a campaign found.
 type report struct {
+	store      string
 	seed       uint64
 	runs       int
 	took       time.Duration
@@ -282,8 +347,31 @@ type report struct {
 	expected   int
 	unknown    int
 	events     int
-	missed     []string
+	moves      int // journeys to another place
+	cut        int // connections that were cut
+	shaken     int // ends of the server
+	reached    map[failpoint.Name]bool
 	violations []string
+}
+
+// missed are the failpoints that no run came to.
+func (r *report) missed() (list []failpoint.Name) {
+	for _, n := range names(r.store) {
+		if !r.reached[n] {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+// spared are the failpoints at which nobody was killed.
+func (r *report) spared() (list []failpoint.Name) {
+	for _, n := range names(r.store) {
+		if r.points[string(n)] == 0 {
+			list = append(list, n)
+		}
+	}
+	return list
 }
 
 func (r *report) kills() int {
@@ -308,6 +396,11 @@ func (r *report) add(i int, p *player, taken map[string]int, a account) {
 		r.expected++
 		r.effects[e.name] += e.seen(p.world)
 	}
+	for n := range p.hits() {
+		r.reached[n] = true
+	}
+	r.moves += p.moves
+	r.cut += p.cut
 	r.unknown += a.unknown
 	r.events += len(a.events)
 	for _, v := range p.bad {
@@ -316,22 +409,22 @@ func (r *report) add(i int, p *player, taken map[string]int, a account) {
 }
 
 func (r *report) print(w io.Writer) {
-	var names []string
-	for n := range r.points {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	fmt.Fprintln(w, "kills by failpoint:")
-	for _, n := range names {
+	fmt.Fprintf(w, "%s, kills by failpoint:\n", r.store)
+	for _, n := range slices.Sorted(maps.Keys(r.points)) {
 		fmt.Fprintf(w, "  %-32s %5d\n", n, r.points[n])
 	}
-	fmt.Fprintf(w, "kills at random instants: worker %d, shims %d, both %d\n", r.random["worker"], r.random["shims"], r.random["both"])
 	seen := 0
 	for _, n := range r.effects {
 		seen += n
 	}
-	fmt.Fprintf(w, "failpoints that killed nobody: %d %v\n", len(r.missed), r.missed)
-	fmt.Fprintf(w, "seed %d: %d runs, %d kills in %s (%d events)\n", r.seed, r.runs, r.kills(), r.took.Round(time.Second), r.events)
+	fmt.Fprintf(w, "kills at random instants: worker %d, shims %d, both %d\n", r.random["worker"], r.random["shims"], r.random["both"])
+	fmt.Fprintf(w, "failpoints that no run came to: %d %v\n", len(r.missed()), r.missed())
+	fmt.Fprintf(w, "failpoints that killed nobody: %d %v\n", len(r.spared()), r.spared())
+	if r.store == onPostgres {
+		fmt.Fprintf(w, "besides: the server was ended and started again %d times, %d connections were cut\n", r.shaken, r.cut)
+	}
+	fmt.Fprintf(w, "besides: the goals went on at another place %d times\n", r.moves)
+	fmt.Fprintf(w, "%s, seed %d: %d runs, %d kills in %s (%d events)\n", r.store, r.seed, r.runs, r.kills(), r.took.Round(time.Second), r.events)
 	fmt.Fprintf(w, "effects expected %d, seen %d; outcomes declared unknown %d\n", r.expected, seen, r.unknown)
 	fmt.Fprintf(w, "violations %d\n", len(r.violations))
 	for _, v := range r.violations {

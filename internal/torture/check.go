@@ -33,7 +33,9 @@ type account struct {
 }
 
 // check holds a finished run against the invariants and the undisturbed run.
-func (w *world) check(want map[string]string, shimsDied bool) (account, error) {
+// lost says that what watched a command may have died with it: its shim, or
+// the machine.
+func (w *world) check(want map[string]string, lost bool) (account, error) {
 	var a account
 	o, err := w.belay(false, nil, "audit", w.goal)
 	if err != nil {
@@ -53,7 +55,7 @@ func (w *world) check(want map[string]string, shimsDied bool) (account, error) {
 		a.events = append(a.events, e)
 	}
 	w.checkStream(a.events)
-	w.checkOperations(&a, shimsDied)
+	w.checkOperations(&a, lost)
 	w.checkCompletion(a.events)
 	w.checkProcesses()
 	for _, e := range effects {
@@ -92,7 +94,7 @@ func (w *world) checkStream(es []record) {
 
 // checkOperations: every operation closes exactly once, attempts count up,
 // what needs approval has it, and unknown has a cause.
-func (w *world) checkOperations(a *account, shimsDied bool) {
+func (w *world) checkOperations(a *account, lost bool) {
 	type op struct {
 		tool                     string
 		effect                   event.EffectClass
@@ -144,7 +146,7 @@ func (w *world) checkOperations(a *account, shimsDied bool) {
 			close()
 			if p.Outcome == event.OutcomeUnknown {
 				a.unknown++
-				if o.effect != event.Supervised || !shimsDied {
+				if o.effect != event.Supervised || !lost {
 					w.violation("%s (%s) is declared unknown without a cause: %s", e.Op, o.tool, p.Result.Fault)
 				}
 			} else if p.Outcome != event.Succeeded && o.tool != "run_test" {
@@ -234,7 +236,7 @@ func (w *world) checkTree(want map[string]string) error {
 			w.violation("the final tree differs in %s: %.80q, undisturbed %.80q", n, got[n], want[n])
 		}
 	}
-	pending, err := tree(w.path("state/workspaces"), func(rel string) bool { return strings.Contains(rel, "/git") })
+	pending, err := tree(w.path(places[w.place]+"/workspaces"), func(rel string) bool { return strings.Contains(rel, "/git") })
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -41,6 +42,8 @@ type inside struct {
 	// failAt is the number of the append that fails.
 	failAt atomic.Int64
 	failed atomic.Bool
+	// unkept is the number of the artifact that is not kept.
+	unkept atomic.Int64
 	// late are side effects that began after the failure.
 	late    atomic.Int64
 	workers atomic.Int64
@@ -83,7 +86,7 @@ func newInside(t *testing.T, clock func() time.Time) *inside {
 		t.Fatal(err)
 	}
 	in.service = service.New(service.Config{
-		Ledger: in.ledger,
+		Ledger: unkeeping{in.ledger, in},
 		OpenWorkspace: func(ctx context.Context, root, goal string) (workspace.Workspace, error) {
 			return local.Open(ctx, root, local.Options{State: in.path("state/workspaces"), Lock: true, Goal: goal})
 		},
@@ -99,6 +102,21 @@ func newInside(t *testing.T, clock func() time.Time) *inside {
 		Lease:   500 * time.Millisecond,
 	})
 	return in
+}
+
+// unkeeping is a ledger that does not take one of the artifacts.
+type unkeeping struct {
+	*memory.Ledger
+	in *inside
+}
+
+func (u unkeeping) PutArtifact(ctx context.Context, r io.Reader, media string) (event.Ref, error) {
+	if u.in.unkept.Add(-1) == 0 {
+		_, _ = io.Copy(io.Discard, r) // it was all there to be had
+		u.in.failed.Store(true)
+		return event.Ref{}, errFull
+	}
+	return u.Ledger.PutArtifact(ctx, r, media)
 }
 
 // watched are tools that notice when a side effect begins after the failure.
@@ -203,6 +221,35 @@ func TestNoSideEffectBeginsAfterAnAppendThatFailed(t *testing.T) {
 				}
 			}
 			in.completed()
+		})
+	}
+}
+
+// The ledger does not take what a command printed. The command has not failed by
+// that: the worker stops with the storage named, and the next one finds how the
+// command ended, without running it again.
+func TestAnArtifactThatIsNotKeptIsNoFailureOfTheOperation(t *testing.T) {
+	t.Parallel()
+	for n := int64(1); n <= 5; n++ {
+		t.Run(fmt.Sprint("artifact ", n), func(t *testing.T) {
+			t.Parallel()
+			in := newInside(t, nil)
+			in.unkept.Store(n)
+			if err := in.start(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := in.goOn(); !errors.Is(err, errFull) {
+				t.Errorf("the worker ended with %v", err)
+			}
+			if k := in.late.Load(); k > 0 {
+				t.Errorf("%d operations with side effects began after it", k)
+			}
+			in.failed.Store(false)
+			for _, e := range in.completed() {
+				if p, ok := e.Payload.(event.OperationFinished); ok && p.Tool == "run_command" && (p.Outcome != event.Succeeded || p.Attempt != 1) {
+					t.Errorf("event %d: %s ended as %s: %v", e.Seq, e.Op, p.Outcome, p.Result.Fault)
+				}
+			}
 		})
 	}
 }

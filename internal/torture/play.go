@@ -13,6 +13,8 @@ import (
 
 	"belay/internal/core"
 	"belay/internal/core/lifecycle"
+	"belay/internal/failpoint"
+	"belay/internal/moment"
 )
 
 // plan is how one run is disturbed.
@@ -23,6 +25,10 @@ type plan struct {
 	sandbox string
 	// kills is how many processes are killed at random instants.
 	kills int
+	// moves is how often the goal goes on at another place.
+	moves int
+	// drops is how often its connections to the server are cut.
+	drops int
 }
 
 // player plays one run to its end.
@@ -35,6 +41,10 @@ type player struct {
 	mu     sync.Mutex
 	random map[string]int // kills at random instants, by what was killed
 	shims  bool           // a shim may have been killed at a random instant
+	cut    int            // connections that were cut
+	moves  int            // how often the goal went on at another place
+	lost   int            // directories that stand aside for good
+	helped moment.Time    // until when the goal waited that the person has helped
 }
 
 // rounds bounds the processes of one run: each kill costs a few, and a run
@@ -54,8 +64,12 @@ func (p *player) play() error {
 			}
 		}
 		if p.goal == "" {
-			if _, err := p.tortured("run", "turn one into two", "--model", "script:"+p.path("model.yaml"), "--test", "sh check.sh",
-				"--plan", "always", "--approve", "ask", "--sandbox", p.plan.sandbox, "--json"); err != nil {
+			args := []string{"run", "turn one into two", "--model", "script:" + p.path("model.yaml"), "--test", "sh check.sh",
+				"--plan", "always", "--approve", "ask", "--sandbox", p.plan.sandbox, "--json"}
+			if p.plan.moves > 0 {
+				args = append(args, "--travel")
+			}
+			if _, err := p.tortured(args...); err != nil {
 				return err
 			}
 			continue
@@ -78,8 +92,15 @@ func (p *player) play() error {
 	return fmt.Errorf("%w: after %d processes: %s", errStuck, rounds, last)
 }
 
-// next does what a person would do next.
+// next does what a person would do next, or lets the machine die.
 func (p *player) next(s core.Snapshot) error {
+	if gone, err := p.stranded(s); gone || err != nil {
+		return err
+	}
+	due(s)
+	if p.moves < p.plan.moves && p.rng.IntN(3) == 0 {
+		return p.travel()
+	}
 	for _, o := range s.InDoubt {
 		// Sometimes the person is slow, and the model meets the doubt first.
 		if !p.put[o.Op] && p.rng.IntN(2) == 0 {
@@ -185,18 +206,18 @@ func (o outcome) usual() bool {
 	return o.killed || o.code == 0 || o.code == 3 || o.code == 5 || strings.Contains(o.err, "an injected error")
 }
 
-// disturb draws whether, when and what is killed of the next process. The
-// short commands of a person are over within the first instants.
+// disturb draws whether, when and what is killed of the next process, or cut
+// off.
 func (p *player) disturb(command string) func(int, <-chan struct{}) {
+	if p.plan.drops > 0 && p.rng.IntN(3) == 0 {
+		p.plan.drops--
+		return p.cutOff(p.delay(command))
+	}
 	if p.plan.kills == 0 || p.rng.IntN(4) == 0 {
 		return nil
 	}
 	p.plan.kills--
-	span := 30 * time.Millisecond
-	if command == "run" || command == "resume" {
-		span = 900 * time.Millisecond
-	}
-	delay := time.Duration(p.rng.Float64() * p.rng.Float64() * float64(span))
+	delay := p.delay(command)
 	what := []string{"worker", "worker", "shims", "both"}[p.rng.IntN(4)]
 	return func(pid int, gone <-chan struct{}) {
 		if what != "worker" && !p.awaitShim(gone) {
@@ -220,6 +241,32 @@ func (p *player) disturb(command string) func(int, <-chan struct{}) {
 			p.shims = p.shims || what != "worker"
 			p.mu.Unlock()
 		}
+	}
+}
+
+// delay draws an instant of a command's life. The short commands of a person
+// are over within the first ones.
+func (p *player) delay(command string) time.Duration {
+	span := 30 * time.Millisecond
+	if command == "run" || command == "resume" {
+		span = 900 * time.Millisecond
+	}
+	return time.Duration(p.rng.Float64() * p.rng.Float64() * float64(span))
+}
+
+// cutOff ends the connections of the run to the server after a while.
+func (p *player) cutOff(delay time.Duration) func(int, <-chan struct{}) {
+	return func(_ int, gone <-chan struct{}) {
+		select {
+		case <-gone:
+			return
+		case <-time.After(delay):
+		}
+		n := drop(p.server, p.name)
+		p.log("%d connections are cut after %s", n, delay)
+		p.mu.Lock()
+		p.cut += n
+		p.mu.Unlock()
 	}
 }
 
@@ -254,4 +301,15 @@ func (w *world) taken() (map[string]int, error) {
 		}
 	}
 	return out, nil
+}
+
+// hits are the failpoints that the run came to, with how often.
+func (w *world) hits() map[failpoint.Name]int {
+	out := map[failpoint.Name]int{}
+	for _, n := range failpoint.Names() {
+		if info, err := os.Stat(w.path("points/" + string(n))); err == nil && info.Size() > 0 {
+			out[n] = int(info.Size())
+		}
+	}
+	return out
 }

@@ -28,14 +28,18 @@ type deed struct {
 	seen func(w *world) int
 }
 
-// line counts the lines of files of the world that hold the word.
-func line(word string, files ...string) func(*world) int {
+// line counts the lines of files of the world, named by patterns, that hold the
+// word.
+func line(word string, patterns ...string) func(*world) int {
 	return func(w *world) int {
 		n := 0
 		var b []byte
-		for _, f := range files {
-			part, _ := os.ReadFile(filepath.Join(w.dir, f)) // a file that is not there holds none
-			b = append(b, part...)
+		for _, pattern := range patterns {
+			files, _ := filepath.Glob(filepath.Join(w.dir, pattern)) // the patterns are ours and whole
+			for _, f := range files {
+				part, _ := os.ReadFile(f) // a file that is not there holds none
+				b = append(b, part...)
+			}
 		}
 		for l := range strings.Lines(string(b)) {
 			if strings.TrimSpace(l) == word {
@@ -46,8 +50,9 @@ func line(word string, files ...string) func(*world) int {
 	}
 }
 
-// outside are the files in which didOutside writes.
-var outside = []string{"effects.log", "repo/out/effects.log"}
+// outside are the files in which didOutside writes. A machine that the goal has
+// left keeps what was done there.
+var outside = []string{"effects.log", "repo*/out/effects.log"}
 
 var effects = []deed{
 	{"line outside", "sh effect.sh outside", line("outside", outside...)},
@@ -79,12 +84,14 @@ var repository = map[string]string{
 	"a.txt":     "alpha one\n",
 	"b.txt":     "beta one\n",
 	"src/c.txt": "gamma one\n",
+	"old/x.txt": "to be removed\n",
 	"notes.md":  strings.Repeat("a line that nobody changes\n", 40),
-	// Each effect is one write, so that it has happened or has not. The long
+	// Each effect is one write, so that it has happened or has not; what comes
+	// before it may be done again. The long
 	// command has a child that nobody but its shim, or who finds the shim dead,
 	// ends when it cannot do so itself.
 	"effect.sh": "did() {\n" + didOutside + "}\n" + `case $1 in
-inside) echo inside >>log.txt ;;
+inside) rm -rf old; echo inside >>log.txt ;;
 long) did long; sleep 30 & left=$!; i=0
 	while [ $i -lt 8 ]; do head -c 60000 /dev/urandom | base64; sleep 0.05; i=$((i+1)); done
 	kill $left; wait; echo to stderr >&2 ;;

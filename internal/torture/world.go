@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"belay/internal/ledger/postgres/pgtest"
 )
 
 // patience bounds every process; only a hung one meets it.
@@ -22,7 +24,11 @@ const patience = 90 * time.Second
 // world is one run's repository, state and environment.
 type world struct {
 	dir, program string
-	points       string // BELAY_FAILPOINTS of the processes that are tortured
+	base         string         // the laid world that it was copied from
+	name         string         // of the run
+	server       *pgtest.Server // that has its ledger; nil for SQLite
+	place        int            // of places, where the goal is
+	points       string         // BELAY_FAILPOINTS of the processes that are tortured
 	goal         string
 	acked        map[uint64]string // seq → hash of every event that a process printed
 	badMu        sync.Mutex
@@ -45,7 +51,10 @@ func (w *world) environ(tortured bool) []string {
 	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.path("home"), "TMPDIR=" + os.TempDir(), "LANG=C.UTF-8", "GIT_CONFIG_NOSYSTEM=1",
 		// Effects are counted outside the repository, where no sandbox lets a
 		// command write.
-		"BELAY_SANDBOX=none", "BELAY_STATE=" + w.path("state"), "BELAY_CONFIG=" + w.path("config")}
+		"BELAY_SANDBOX=none", "BELAY_STATE=" + w.path(places[w.place]), "BELAY_CONFIG=" + w.path("config")}
+	if w.server != nil {
+		env = append(env, "BELAY_DB="+address(w.server, w.name))
+	}
 	if tortured {
 		env = append(env, "BELAY_FAILPOINTS="+w.points, "BELAY_FAILPOINT_DIR="+w.path("points"))
 	}

@@ -50,8 +50,9 @@ type Workspace interface {
 	// or removed. It does so only over content that is nobody else's: each path
 	// that stands there is one of the tree, or as in one of the known trees, all
 	// of them in the same. Anything else is a fault of kind foreign_content and
-	// leaves the directory as it is. Interrupted, it can be called again. Files
-	// that are ignored are never touched, nor is .git.
+	// leaves the directory as it is. Interrupted, it can be called again, and
+	// folders that it had emptied go then. Files that are ignored are never
+	// touched, nor is .git.
 	MoveIn(ctx context.Context, tree string, known []string) (written int, err error)
 	// Files lists the paths of now that are not ignored, sorted.
 	Files(ctx context.Context) ([]string, error)

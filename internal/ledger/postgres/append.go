@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"belay/internal/event"
+	"belay/internal/failpoint"
 	"belay/internal/ledger"
 	"belay/internal/ledger/rules"
 	"belay/internal/moment"
@@ -90,6 +91,7 @@ func (t *tx) lock(ctx context.Context, goal string, row **ledger.Row, more ...st
 	if err := t.run(ctx, steps...); err != nil {
 		return err
 	}
+	failpoint.Hit(failpoint.PgLocked)
 	if *row = nil; found {
 		*row = &r
 	}

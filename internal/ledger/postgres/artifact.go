@@ -18,6 +18,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"belay/internal/event"
+	"belay/internal/failpoint"
 	"belay/internal/ledger"
 	"belay/internal/ledger/rules"
 	"belay/internal/moment"
@@ -174,6 +175,7 @@ func (u *upload) flush() error {
 			step{sql: "INSERT INTO @uploads (id, kept, touched) VALUES ($1, false, @store_clock()) ON CONFLICT (id) DO NOTHING", args: []any{id}},
 			step{sql: "INSERT INTO @chunks (upload, n, body) VALUES ($1, $2, $3) ON CONFLICT (upload, n) DO NOTHING", args: []any{id, u.n, u.buf}})
 	})
+	failpoint.Hit(failpoint.PgChunkWritten)
 	u.id, u.buf = id, u.buf[:0]
 	u.n++
 	return u.err
@@ -218,6 +220,7 @@ func (l *Ledger) PutArtifact(ctx context.Context, r io.Reader, media string) (ev
 	if err := l.put(ctx, p); err != nil {
 		return event.Ref{}, err
 	}
+	failpoint.Hit(failpoint.PgArtifactKept)
 	return p.ref, nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"belay/internal/failpoint"
 	"belay/internal/ledger"
 )
 
@@ -175,11 +176,15 @@ func (t *tx) run(ctx context.Context, steps ...step) error { return t.send(ctx, 
 // commit is run with a COMMIT after the statements, in the same round trip.
 // From here on the outcome does not depend on the caller's context.
 func (t *tx) commit(ctx context.Context, steps ...step) error {
+	if err := failpoint.Err(failpoint.PgCommitBefore); err != nil {
+		return refuse(err)
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), attemptTimeout)
 	defer cancel()
 	t.sent = true
 	err := t.send(ctx, steps, true)
 	t.committed = err == nil
+	failpoint.Hit(failpoint.PgCommitAfter)
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"belay/internal/event"
+	"belay/internal/failpoint"
 	"belay/internal/ledger"
 	"belay/internal/ledger/rules"
 )
@@ -268,6 +269,7 @@ func (s *sender) run() {
 }
 
 func (s *sender) tell(goals []string) {
+	failpoint.Hit(failpoint.PgNotifyBefore)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_ = s.l.onConn(ctx, func(c *pgx.Conn) error {

@@ -150,9 +150,19 @@ func (c Chooser) Look(ctx context.Context, b Backend) (Finding, error) {
 	return f, nil
 }
 
+// tries is how often a probe is made whose own supervisor was killed (by
+// somebody, or by a machine out of memory): that says nothing of the backend,
+// and to take it for a finding would choose a weaker one.
+const tries = 3
+
 func (c Chooser) probe(ctx context.Context, b Backend) Finding {
 	f := Finding{ID: b.ID, Name: b.Name}
-	err := c.try(ctx, b, &f)
+	var err error
+	for range tries {
+		if err = c.try(ctx, b, &f); !errors.Is(err, sandbox.ErrGone) {
+			break
+		}
+	}
 	f.Holds = err == nil
 	if err != nil {
 		f.Why = err.Error()

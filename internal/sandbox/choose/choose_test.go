@@ -163,3 +163,41 @@ func TestACancelledProbeIsNoFinding(t *testing.T) {
 		t.Errorf("%q %v", name, err)
 	}
 }
+
+// dying is a backend whose supervisor is killed under the first command.
+type dying struct {
+	Opened
+	left *int
+}
+
+type killed struct{ sandbox.Process }
+
+func (killed) Wait(context.Context) (sandbox.Result, error) {
+	return sandbox.Result{}, sandbox.ErrGone
+}
+
+func (d dying) Start(ctx context.Context, c sandbox.Command) (sandbox.Process, error) {
+	p, err := d.Opened.Start(ctx, c)
+	if *d.left > 0 && err == nil {
+		*d.left--
+		_, err := p.Wait(ctx)
+		return killed{p}, err
+	}
+	return p, err
+}
+
+// TestAProbeThatWasKilledIsNoFinding: the strongest backend is not given up, nor
+// remembered as one that does not hold, because somebody killed its probe.
+func TestAProbeThatWasKilledIsNoFinding(t *testing.T) {
+	t.Parallel()
+	left := 2
+	b := bubble
+	b.Open = func(state string) (Opened, error) {
+		box, err := bwrap.New(state)
+		return dying{box, &left}, err
+	}
+	c := Chooser{Backends: []Backend{b, spaces}, State: stateDir(t)}
+	if name, err := c.Pick(context.Background(), Auto); err != nil || name != "bwrap" || left != 0 {
+		t.Errorf("%q, %d left: %v", name, left, err)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os/exec"
 	"slices"
 	"strings"
@@ -152,8 +153,11 @@ func (w *Workspace) MoveIn(ctx context.Context, tree string, known []string) (in
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now, err := w.observe(ctx)
-	if err != nil || now == tree {
+	if err != nil {
 		return 0, err
+	}
+	if now == tree {
+		return 0, w.hollow(ctx, tree, known)
 	}
 	if err := w.known(ctx, tree); err != nil {
 		return 0, err
@@ -171,8 +175,11 @@ func (w *Workspace) MoveIn(ctx context.Context, tree string, known []string) (in
 	if err := w.moveIn(ctx, todo); err != nil {
 		return 0, err
 	}
-	if now, err = w.observe(ctx); err != nil || now == tree {
+	if now, err = w.observe(ctx); err != nil {
 		return len(todo), err
+	}
+	if now == tree {
+		return len(todo), w.hollow(ctx, tree, known)
 	}
 	left, err := w.deltas(ctx, now, tree, false)
 	if err != nil {
@@ -180,6 +187,35 @@ func (w *Workspace) MoveIn(ctx context.Context, tree string, known []string) (in
 	}
 	return 0, fault.New(fault.Foreign, fault.Environment, "the directory "+w.path+" does not count the same files as the one that the goal left ("+some(left)+
 		"): git there may track or ignore other paths", "clone the repository there at the commit that the goal started from")
+}
+
+// hollow removes the folders that a known tree fills and the new one does not,
+// where nothing is in them any more: a move that was interrupted after it had
+// removed a folder's last file leaves it behind, and no tree shows it.
+func (w *Workspace) hollow(ctx context.Context, tree string, known []string) error {
+	gone := map[string]bool{}
+	for _, k := range known {
+		if ok, err := w.Holds(ctx, k); err != nil {
+			return err
+		} else if !ok {
+			continue
+		}
+		list, err := w.deltas(ctx, k, tree, true)
+		if err != nil {
+			return err
+		}
+		for _, d := range list {
+			if d.oldMode == folderMode && d.newMode == noMode {
+				gone[d.path] = true
+			}
+		}
+	}
+	for _, p := range slices.Backward(slices.Sorted(maps.Keys(gone))) { // what is deeper comes first
+		if st, err := lstatAt(w.fd, p); err == nil && st.isDir() {
+			_ = w.root.Remove(p) // one that is not empty stays
+		}
+	}
+	return nil
 }
 
 // foreign says that the directory holds what the goal does not know. What

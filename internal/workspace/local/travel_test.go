@@ -226,6 +226,12 @@ func TestMovingInCanBeInterruptedAnywhere(t *testing.T) {
 				t.Fatal(err)
 			}
 			put(t, dir, map[string]string{tempPrefix + "0123": "half"})
+			// Or just before the emptied folder goes too.
+			for _, d := range todo[:n] {
+				if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(d.path)), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
 		if err := b.Clean(context.Background()); err != nil {
 			t.Fatal(err)
@@ -234,6 +240,15 @@ func TestMovingInCanBeInterruptedAnywhere(t *testing.T) {
 		for p := range prints(t, dir) {
 			if isTemp(filepath.Base(p)) {
 				t.Errorf("%s stays", p)
+			}
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if files, err := os.ReadDir(filepath.Join(dir, e.Name())); e.IsDir() && (err != nil || len(files) == 0) {
+				t.Errorf("after %d paths: the folder %s stays, with nothing in it (%v)", n, e.Name(), err)
 			}
 		}
 	}
