@@ -171,11 +171,14 @@ func (f facts) paused() (Class, string) {
 	case event.PausedByUser:
 		return Stopped, "paused by a person"
 	case event.PausedNoProg:
-		switch f.signal {
-		case "refused_claims":
+		kind := fault.Kind("")
+		if h := f.state.HandOff; h != nil && h.Fault != nil {
+			kind = h.Fault.Kind
+		}
+		switch {
+		case kind == fault.Unverified:
 			return f.byVerdict(), why
-		case "", "repeated_error":
-		default:
+		case kind == fault.NoProgress && f.signal != "repeated_error":
 			return Loop, why
 		}
 		if c := byFault(f, f.fault); c != Unmet && c != BadPatch {
