@@ -50,6 +50,8 @@ var rooms = []room{
 	{path: "internal/core/budget", floor: machines, pure: true},
 	{path: "internal/core/evidence", floor: machines, pure: true},
 	{path: "internal/core/progress", floor: machines, pure: true},
+	// Texts in, findings out: what tests lost between two states.
+	{path: "internal/testdiff", floor: machines, pure: true},
 	{path: "internal/policy", floor: machines, pure: true},
 
 	{path: "internal/ledger", floor: machines},

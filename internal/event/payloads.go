@@ -300,6 +300,8 @@ type OperationStarted struct {
 	// Place is where the attempt runs: only there can be seen what it did to
 	// the machine. Empty in events from before places were recorded.
 	Place string `json:"place,omitempty"`
+	// Reserved is the most that it can cost beside the time of a command.
+	Reserved Amount `json:"reserved,omitzero"`
 }
 
 // OperationFinished is the outcome of the latest attempt.
@@ -437,7 +439,12 @@ type TestCompleted struct {
 	// Tail is the end of a failing log, for people and the prompt.
 	Tail string `json:"tail,omitempty"`
 	// Signature identifies the failure.
-	Signature   string            `json:"signature,omitempty"`
+	Signature string `json:"signature,omitempty"`
+	// Criterion is set when belay ran it for that criterion; Scratch says that
+	// it ran in a private copy of TreeBefore and not in the workspace.
+	Criterion string `json:"criterion,omitempty"`
+	Scratch   bool   `json:"scratch,omitempty"`
+	// Environment names the tools: resolved path, and version or file hash.
 	Environment map[string]string `json:"environment,omitempty"`
 }
 

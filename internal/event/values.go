@@ -64,14 +64,61 @@ type Criterion struct {
 	// Allow and Forbid are path patterns of a scope criterion.
 	Allow  []string `json:"allow,omitempty" yaml:"allow,omitempty"`
 	Forbid []string `json:"forbid,omitempty" yaml:"forbid,omitempty"`
-	// Path and Contains describe an artifact criterion.
+	// Path, Contains, Matches (a regular expression) and SHA256 describe the
+	// file of an artifact criterion; Branch and Commit (words that the message
+	// of a commit made since the start holds) what the repository must have.
 	Path     string `json:"path,omitempty" yaml:"path,omitempty"`
 	Contains string `json:"contains,omitempty" yaml:"contains,omitempty"`
 	// Network is what Command may reach of the network: "" for nothing,
 	// "loopback" or "full".
 	Network string `json:"network,omitempty" yaml:"network,omitempty"`
+	Matches string `json:"matches,omitempty" yaml:"matches,omitempty"`
+	SHA256  string `json:"sha256,omitempty" yaml:"sha256,omitempty"`
+	Branch  string `json:"branch,omitempty" yaml:"branch,omitempty"`
+	Commit  string `json:"commit,omitempty" yaml:"commit,omitempty"`
+	// Tests are path patterns that say which files are tests, for reproduces and
+	// tests_intact; without them belay goes by names.
+	Tests []string `json:"tests,omitempty" yaml:"tests,omitempty"`
+	// Repeat is how many runs on one tree must pass; 0 means one.
+	Repeat int64 `json:"repeat,omitempty" yaml:"repeat,omitempty"`
+	// Verify is VerifyRun where belay runs a missing command or test itself.
+	Verify string `json:"verify,omitempty" yaml:"verify,omitempty"`
+	// Proposed says that the model proposed the criterion in its plan.
+	Proposed bool `json:"proposed,omitempty" yaml:"-"`
 	// Found says that belay found the criterion by looking at the repository.
 	Found bool `json:"found,omitempty" yaml:"-"`
+}
+
+// VerifyRun lets belay run a command or test criterion itself when a claim
+// comes without a run on the present tree.
+const VerifyRun = "run"
+
+// CheckResult is what a look of belay's own found for a criterion.
+type CheckResult struct {
+	// Tree is the workspace's tree that was looked at, Baseline the one that the
+	// goal found.
+	Tree     string `json:"tree"`
+	Baseline string `json:"baseline,omitempty"`
+	// Findings are what speaks against the criterion, in words, capped; More
+	// counts the rest.
+	Findings []string `json:"findings,omitempty"`
+	More     int      `json:"more,omitempty"`
+	// Tests counts the test files that the goal found; Written lists those that
+	// are new, Touched those of the old ones that differ, both capped.
+	Tests   int      `json:"tests,omitempty"`
+	Written []string `json:"written,omitempty"`
+	Touched []string `json:"touched,omitempty"`
+	// Mixed is the tree to run on: for tests_intact the present code with the
+	// tests as they stood, for reproduces the code as it stood with the present
+	// tests.
+	Mixed string `json:"mixed,omitempty"`
+	// Evidence names what was found: a file's hash, a commit.
+	Evidence string `json:"evidence,omitempty"`
+	// Opinion is a reviewer's: pass, fail or unknown, with its reason; Model is
+	// the one that gave it.
+	Opinion string `json:"opinion,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Model   string `json:"model,omitempty"`
 }
 
 // Amount is an amount in each budget dimension. Cost is in millionths of a US
@@ -369,6 +416,13 @@ type Result struct {
 	Files []FilePrint `json:"files,omitempty"`
 	// Remote is the effect fingerprint of a keyed operation.
 	Remote string `json:"remote,omitempty"`
+	// Check is what a look for a criterion found.
+	Check *CheckResult `json:"check,omitempty"`
+	// Used is what the operation cost beside the time of a command.
+	Used *Amount `json:"used,omitempty"`
+	// Environment names the tools that a command ran with: resolved path, and
+	// version or file hash.
+	Environment map[string]string `json:"environment,omitempty"`
 	// Reconciles is what a look at another operation established, when it is
 	// certain and settles that operation's unknown outcome.
 	Reconciles *Reconciliation `json:"reconciles,omitempty"`

@@ -54,6 +54,21 @@ type Workspace interface {
 	// folders that it had emptied go then. Files that are ignored are never
 	// touched, nor is .git.
 	MoveIn(ctx context.Context, tree string, known []string) (written int, err error)
+	// Entries lists the files of an observed tree, sorted by path.
+	Entries(ctx context.Context, tree string) ([]Entry, error)
+	// Contents reads files of an observed tree, at most limit bytes of each.
+	// What the tree does not have is left out.
+	Contents(ctx context.Context, tree string, paths []string, limit int64) (map[string][]byte, error)
+	// Mix makes, beside the directory, the tree that has base's files but for the
+	// paths that pick names: those are as in over, present or not.
+	Mix(ctx context.Context, base, over string, pick func(path string) bool) (tree string, err error)
+	// Branch is the commit that a branch of the user's repository names, "" when
+	// there is none.
+	Branch(ctx context.Context, name string) (commit string, err error)
+	// Commits lists what the user's repository has in from (a branch, or HEAD
+	// for "") and not in since (a commit, or "" for the beginning), newest first,
+	// at most limit.
+	Commits(ctx context.Context, from, since string, limit int) ([]Commit, error)
 	// Files lists the paths of now that are not ignored, sorted.
 	Files(ctx context.Context) ([]string, error)
 
@@ -74,6 +89,17 @@ type Workspace interface {
 	// Close releases the directory lock.
 	Close() error
 }
+
+// Entry is one file of a tree.
+type Entry struct {
+	Path string
+	// ID identifies the bytes; Link says that they are where a link leads.
+	ID   string
+	Link bool
+}
+
+// Commit is one commit of the user's repository.
+type Commit struct{ ID, Message string }
 
 // Attached is the workspace as it was found.
 type Attached struct {

@@ -174,7 +174,7 @@ func (w *Workspace) Materialise(ctx context.Context, tree, dir string) (err erro
 	if len(list) > 0 {
 		return fault.New(fault.AlreadyExists, fault.Runtime, "the directory "+dir+" is not empty", "name an empty directory")
 	}
-	out, err := w.git.run(ctx, w.inStore("ls-tree", "-r", "-z", tree))
+	items, err := w.items(ctx, tree)
 	if err != nil {
 		return err
 	}
@@ -183,18 +183,6 @@ func (w *Workspace) Materialise(ctx context.Context, tree, dir string) (err erro
 		return storageFault(err)
 	}
 	defer root.Close()
-	var items []item
-	for _, line := range strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00") {
-		meta, path, ok := strings.Cut(line, "\t")
-		f := strings.Fields(meta)
-		if !ok || len(f) != 3 {
-			if line == "" {
-				continue
-			}
-			return fmt.Errorf("local: git ls-tree said %q", line)
-		}
-		items = append(items, item{mode: f[0], id: f[2], path: path})
-	}
 	// Links last: nothing is ever written through one.
 	slices.SortStableFunc(items, func(a, b item) int {
 		return strings.Compare(b2s(a.mode == linkMode), b2s(b.mode == linkMode))
