@@ -80,11 +80,13 @@ func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() erro
 		return nil, nil, errors.Join(err, l.Close())
 	}
 	boxes := &boxes{chooser: chooser(state)}
+	// Beside the state, which no command sees: checks run in there.
+	scratch := state + ".scratch"
 	s := service.New(service.Config{
 		Ledger: l,
 		OpenWorkspace: func(ctx context.Context, root, goal string) (workspace.Workspace, error) {
 			return local.Open(ctx, root, local.Options{State: filepath.Join(state, "workspaces"), Lock: true, Goal: goal,
-				Protected: []string{state, configDir()}})
+				Protected: []string{state, scratch, configDir()}})
 		},
 		PickSandbox: boxes.chooser.Pick,
 		OpenSandbox: func(ctx context.Context, name string) (sandbox.Sandbox, error) { return boxes.open(ctx, name) },
@@ -95,6 +97,7 @@ func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() erro
 		Secrets:   secrets(),
 		BaseEnv:   environ.Environment(os.Environ()),
 		Protected: []string{state, configDir()},
+		Scratch:   scratch,
 		AddRules:  policyFile(filepath.Join(configDir(), "policy.yaml")).add, RemoveRules: policyFile(filepath.Join(configDir(), "policy.yaml")).remove,
 		CheckPolicy: checkPolicy,
 		Rules:       func(repo string) ([]rule, []string, error) { return loadRules(configDir(), repo) },

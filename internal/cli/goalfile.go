@@ -32,7 +32,8 @@ func (a *acceptance) UnmarshalYAML(n *yaml.Node) error {
 		a.Criterion = event.Criterion{Kind: event.CriterionManual, Text: n.Value}
 		return nil
 	}
-	known := map[string]bool{"id": true, "kind": true, "text": true, "command": true, "allow": true, "forbid": true, "path": true, "contains": true, "network": true}
+	known := map[string]bool{"id": true, "kind": true, "text": true, "command": true, "allow": true, "forbid": true, "path": true, "contains": true, "network": true,
+		"matches": true, "sha256": true, "branch": true, "commit": true, "tests": true, "repeat": true, "verify": true}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if k := n.Content[i]; !known[k.Value] {
 			return fmt.Errorf("line %d: a criterion has no field %q", k.Line, k.Value)

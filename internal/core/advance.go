@@ -52,8 +52,11 @@ func (w *step) advanceOnce() bool {
 		w.emitBy(event.ActorRuntime, "", event.GoalWoken{Reason: event.WaitRetry})
 		return true
 	}
+	if s.Status == lifecycle.Verifying {
+		return w.verify()
+	}
 	if len(s.Open) > 0 && !w.claimAtHead() {
-		return w.advanceOps()
+		return w.advanceOp(s.Open[0])
 	}
 	if s.Claim != nil {
 		return w.advanceClaim()
@@ -67,9 +70,8 @@ func (w *step) claimAtHead() bool {
 	return w.s.Claim != nil && w.s.Claim.Op != "" && w.s.Open[0].ID == w.s.Claim.Op
 }
 
-// advanceOps moves the operation at the head of the line.
-func (w *step) advanceOps() bool {
-	o := w.s.Open[0]
+// advanceOp moves the operation at the head of the line.
+func (w *step) advanceOp(o operation.Op) bool {
 	switch {
 	case o.Phase == operation.Awaiting:
 		until := w.s.askedUntil()
@@ -82,6 +84,8 @@ func (w *step) advanceOps() bool {
 		return false
 	case o.Effect == event.Control:
 		return w.control(o)
+	case o.Tool == ToolCheckRun && o.Phase == operation.Proposed:
+		return w.startCheck(o)
 	}
 	return false // an effect is wanted for it
 }
@@ -164,6 +168,7 @@ func (w *step) handOff(why string, f *fault.Fault, pause event.PauseReason, stop
 	for _, o := range w.s.InDoubt {
 		h.Missing = append(h.Missing, o.ID+" ("+o.Tool+") has an unknown outcome")
 	}
+	w.giveUpVerification("the goal was handed off before it ended: " + why)
 	w.emitBy(event.ActorRuntime, "", h)
 	w.emitBy(event.ActorRuntime, "", event.GoalPaused{Reason: pause, Detail: why})
 	if w.s.Turn != nil && !w.s.AnyStarted() {

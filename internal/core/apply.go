@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"belay/internal/core/approval"
+	"belay/internal/core/budget"
 	"belay/internal/core/evidence"
 	"belay/internal/core/lifecycle"
 	"belay/internal/core/operation"
@@ -80,7 +81,7 @@ func (s *State) apply(e event.Event) {
 	switch p := e.Payload.(type) {
 	case event.ProgressAlarm:
 		s.Way.Warn(progress.Signal(p.Signal))
-	case event.EnvironmentCaptured, event.LateFact:
+	case event.EnvironmentCaptured:
 	default:
 		s.refuse(e, "no part of the core folds it")
 	}
@@ -103,6 +104,7 @@ func (s *State) applyGoal(e event.Event) bool {
 			s.Status = lifecycle.Active
 		}
 		s.Verification, s.Verdict, s.Claim = nil, nil, nil
+		s.Checks = nil                           // a criterion of the same name may ask for something else now
 		s.Answers = map[string]evidence.Answer{} // they were given to the older version's questions
 		s.afresh()
 	case event.GoalPaused:
@@ -292,7 +294,8 @@ func (s *State) applyOperation(e event.Event) bool {
 	case event.OperationRejected:
 		o := s.move(e, func(o operation.Op) (operation.Op, error) { return o.Reject(p.Outcome) })
 		s.Approvals.Withdraw(e.Op)
-		if p.Outcome == event.Rejected && o.Tool != ToolFinish && p.Fault.Signature != "" {
+		s.tried(o, p.Fault.Message, MaxCheckTries)
+		if p.Outcome == event.Rejected && o.Tool != ToolFinish && o.Criterion == "" && p.Fault.Signature != "" {
 			s.Progress.Note(o.ArgsHash, p.Fault.Signature, o.Request)
 			s.Way.Refused(p.Fault.Signature, o.Effect.SideEffect())
 		}
@@ -314,11 +317,11 @@ func (s *State) applyOperation(e event.Event) bool {
 				return o, fmt.Errorf("the approval was used or is for another intent")
 			}
 			n, err := o.Start(p.Attempt, e.Actor, p.Intent, p.Tree, p.DeadlineMS)
-			n.Place = p.Place
+			n.Place, n.MaxOutput = p.Place, p.MaxOutput
 			return n, err
 		})
-		if p.DeadlineMS > 0 {
-			s.Budget.Reserve(e.Op, event.Amount{ToolMS: p.DeadlineMS})
+		if held := budget.Add(p.Reserved, event.Amount{ToolMS: p.DeadlineMS}); held != (event.Amount{}) {
+			s.Budget.Reserve(e.Op, held)
 		}
 	case event.OperationFinished:
 		s.finish(e, p)
@@ -371,12 +374,18 @@ func (s *State) finish(e event.Event, p event.OperationFinished) {
 	s.Approvals.Withdraw(e.Op)
 	if _, held := s.Budget.Reserved[e.Op]; held {
 		var used event.Amount
+		if p.Result.Used != nil {
+			used = *p.Result.Used
+		}
 		if p.Result.Command != nil {
 			used.ToolMS = p.Result.Command.DurationMS
 		} else if p.Outcome == event.OutcomeUnknown {
 			used = s.Budget.Reserved[e.Op]
 		}
 		s.settle(e.Op, used)
+	}
+	if s.finishCheck(e, o, p) {
+		return
 	}
 	if p.Outcome == event.OutcomeUnknown {
 		s.InDoubt = append(s.InDoubt, o)
@@ -386,11 +395,13 @@ func (s *State) finish(e event.Event, p event.OperationFinished) {
 	for _, f := range p.Result.Seen {
 		s.see(f.Path, f.Hash, e)
 	}
-	if o.Effect != event.Control {
+	if o.Effect != event.Control && o.Criterion == "" {
 		s.Strikes = 0
 	}
-	s.countFailure(o, p)
-	s.Way.Finished(wayOf(o, p), s.Revision.Tree)
+	if o.Criterion == "" { // what belay does itself is no step of the model's
+		s.countFailure(o, p)
+		s.Way.Finished(wayOf(o, p), s.Revision.Tree)
+	}
 	if o.Effect.SideEffect() {
 		s.Unseen = e.Op
 		s.UnseenRun = nil
@@ -401,7 +412,8 @@ func (s *State) finish(e event.Event, p event.OperationFinished) {
 }
 
 func pendingRun(o operation.Op, p event.OperationFinished) *PendingRun {
-	r := &PendingRun{Op: o.ID, Access: o.Access, Tree: o.Tree, Command: *p.Result.Command}
+	r := &PendingRun{Op: o.ID, Access: o.Access, Tree: o.Tree, Command: *p.Result.Command,
+		Criterion: o.Criterion, Environment: p.Result.Environment}
 	if p.Result.Test != nil {
 		r.Counts = *p.Result.Test
 	}
@@ -489,6 +501,9 @@ func (s *State) applyWorkspace(e event.Event) bool {
 			return true
 		}
 		s.Revision = p.Revision
+		if v := s.Verification; v != nil && p.By != "external" {
+			v.Tree = "" // its own check changed it: that is for the verdict to say
+		}
 		s.Progress.Moved(p.Revision.Tree)
 		s.Way.Moved(p.Revision.Tree, pathsOf(p.Changes), p.By != "external")
 		s.observed()
@@ -506,14 +521,27 @@ func (s *State) applyWorkspace(e event.Event) bool {
 }
 
 // observed notes that the present tree is known.
-func (s *State) observed() { s.Fresh, s.Unseen, s.UnseenRun = true, "", nil }
+func (s *State) observed() {
+	s.Fresh, s.Unseen, s.UnseenRun = true, "", nil
+	if v := s.Verification; v != nil && v.Tree == "" {
+		v.Tree = s.Revision.Tree
+	}
+}
 
 func (s *State) addEvidence(e event.Event, p event.TestCompleted) {
 	s.observed()
 	r := evidence.Record{Op: e.Op, Seq: e.Seq, Command: p.Command, Dir: p.Dir, Test: p.Test, ExitCode: p.ExitCode,
-		TimedOut: p.TimedOut, Counts: p.Counts, Tree: p.TreeBefore, Moved: p.TreeBefore != p.TreeAfter}
-	s.Way.Tested(r.Command, fmt.Sprint(r.ExitCode, r.TimedOut, r.Counts, p.Signature), r.Tree, r.TestPass() || !r.Test && r.Clean())
-	r.Counts.Failing = nil
+		TimedOut: p.TimedOut, Counts: p.Counts, Tree: p.TreeBefore, Moved: p.TreeBefore != p.TreeAfter,
+		Broken: evidence.Broken(p.Counts), Tools: toolsOf(p.Environment)}
+	if p.Criterion == "" {
+		s.Way.Tested(r.Command, fmt.Sprint(r.ExitCode, r.TimedOut, r.Counts, p.Signature), r.Tree, r.TestPass() || !r.Test && r.Clean())
+	}
+	if r.Moved || r.TimedOut {
+		s.giveUp(evidence.Need{What: evidence.Rerun, Criterion: p.Criterion, Command: p.Command}, "it does not end, or changes the workspace")
+	}
+	if r.Tree != s.BaselineTree() {
+		r.Counts.Failing = nil // only the names that failed at the start are asked for later
+	}
 	s.Evidence = s.Evidence.Add(r)
 	if p.Test && !r.TestPass() {
 		s.Failures = appendCapped(s.Failures, TestFailure{Op: e.Op, Seq: e.Seq, Command: p.Command, ExitCode: p.ExitCode,
@@ -534,6 +562,8 @@ func (s *State) applyVerification(e event.Event) bool {
 		s.Fresh = false
 	case event.VerificationFinished:
 		s.applyVerdict(e, p)
+	case event.LateFact:
+		s.Stale = nil // it is on record
 	case event.CriterionAnswered:
 		s.Answers[p.Criterion] = evidence.Answer{Accepted: p.Accepted, Tree: p.Tree, Reason: p.Reason, By: string(e.Actor)}
 	default:
@@ -543,10 +573,11 @@ func (s *State) applyVerification(e event.Event) bool {
 }
 
 func (s *State) applyVerdict(e event.Event, p event.VerificationFinished) {
-	if p.Refused != "" {
-		return // a fact that changes nothing
-	}
 	v := s.Verification
+	if p.Refused != "" {
+		s.refused(p)
+		return
+	}
 	if v == nil || v.ID != p.Verification || v.Version != p.Version || s.Status != lifecycle.Verifying {
 		s.refuse(e, "is the verdict of no running verification")
 		return

@@ -156,6 +156,8 @@ type (
 		Key         string
 		TimeoutMS   int64
 		Destructive bool
+		// Review is what a reviewer's request takes.
+		Review Counted
 		// Kept is the checkpoint under which the tree of now was kept, "" for
 		// none.
 		Kept string
@@ -192,6 +194,15 @@ type (
 	// Observed is the result of Observe.
 	Observed struct{ Observation Observation }
 )
+
+// Counted is the size of a request that is not sent yet, and the prices of the
+// model in millionths of a US dollar per million tokens.
+type Counted struct {
+	// Tokens is the counted input, an upper bound; MaxOutput the model's.
+	Tokens, MaxOutput       int64
+	InputPrice, OutputPrice int64
+	PriceKnown              bool
+}
 
 // Action is what identifies an operation beside its tool and arguments.
 type Action struct {

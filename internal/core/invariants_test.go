@@ -536,6 +536,10 @@ func staleHolderChangesNothing(s *sim) checker {
 					if o.Effect != event.Read {
 						return fmt.Errorf("it starts %s", o.Tool)
 					}
+				case event.LateFact:
+					if before.Stale == nil || before.Stale.Fence != in.Fence {
+						return errors.New("it records a late fact about no verification of its own")
+					}
 				case event.ModelFailed, event.TurnEnded:
 					if before.Turn != nil && event.Worker(before.Turn.Worker) != in.By {
 						return fmt.Errorf("it records %s of another worker", e.Type)

@@ -52,7 +52,7 @@ func (w *step) guard(o operation.Op, invalid *fault.Fault, index int) *fault.Fau
 	if o.Effect == event.Control {
 		return nil
 	}
-	if sig, no := w.s.Progress.Forbidden[o.ArgsHash]; no {
+	if sig, no := w.s.Progress.Forbidden[o.ArgsHash]; no && o.Criterion == "" {
 		f := fault.New(fault.Forbidden, fault.Model, "this action has failed in the same way too often and is refused until the repository changes", "change the strategy")
 		f.Signature = sig
 		return f
@@ -112,21 +112,31 @@ func (s State) judge(o operation.Op) policy.Verdict {
 
 func (w *step) reject(o operation.Op, f *fault.Fault) {
 	w.emitBy(event.ActorRuntime, o.ID, event.OperationRejected{Outcome: event.Rejected, Fault: *f})
-	w.judgeCount(o.Tool, o.ArgsHash, f, w.s.Progress.Count(o.ArgsHash, f.Signature))
+	if o.Criterion == "" {
+		w.judgeCount(o.Tool, o.ArgsHash, f, w.s.Progress.Count(o.ArgsHash, f.Signature))
+	}
 }
 
 // prepared decides on an operation with side effects, now that what it would
 // do is known.
 func (w *step) prepared(b Prepared) {
-	if !w.holder() || w.s.Turn == nil || w.s.Status != lifecycle.Active || len(w.s.Open) == 0 || w.s.Open[0].ID != b.Op {
+	line := w.s.line()
+	if !w.holder() || w.s.Turn == nil || w.s.Status != lifecycle.Active && w.s.Status != lifecycle.Verifying || len(line) == 0 || line[0].ID != b.Op {
 		return
 	}
-	o := w.s.Open[0]
+	o := line[0]
 	if !o.Effect.SideEffect() || o.Phase != operation.Proposed && o.Phase != operation.Approved {
 		return
 	}
 	if b.Observation.Tree != "" {
 		w.noteObservation(b.Observation, "external")
+	}
+	if w.s.outdated() {
+		return // the workspace was edited: what is verified is another tree
+	}
+	if o.Tool == ToolCheckReview {
+		w.startReview(o, b)
+		return
 	}
 	if b.Fault != nil {
 		w.reject(o, b.Fault)
@@ -228,6 +238,7 @@ func opOf(by string) string {
 // for, and, during a verification, the verdict.
 func (w *step) observed(b Observed) {
 	if !w.holder() || w.s.Workspace == nil {
+		w.lateVerdict(b.Observation.Tree)
 		return
 	}
 	by, run := "external", w.s.UnseenRun
@@ -241,9 +252,6 @@ func (w *step) observed(b Observed) {
 		w.emitBy(event.ActorRuntime, run.Op, testCompleted(*run, b.Observation.Tree))
 	case needed && w.s.looking():
 		w.emitBy(event.ActorRuntime, opOf(by), event.WorkspaceObserved{Tree: b.Observation.Tree, After: opOf(by)})
-	}
-	if w.s.Verification != nil && w.s.Claim != nil {
-		w.verdict()
 	}
 }
 
@@ -264,7 +272,8 @@ func (w *step) worthKeeping(r PendingRun) bool {
 func testCompleted(r PendingRun, after string) event.TestCompleted {
 	return event.TestCompleted{Command: r.Access.Command, Dir: r.Access.Dir, ExitCode: r.Command.ExitCode,
 		TimedOut: r.Command.TimedOut, Counts: r.Counts, Test: r.Access.Test || r.Counts.Runner != "",
-		TreeBefore: r.Tree, TreeAfter: after, Log: r.Command.Output, Signature: r.Fault, Tail: r.Tail}
+		TreeBefore: r.Tree, TreeAfter: after, Log: r.Command.Output, Signature: r.Fault, Tail: r.Tail,
+		Criterion: r.Criterion, Environment: r.Environment}
 }
 
 // looking reports whether the workspace has to be observed before the goal can

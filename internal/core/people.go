@@ -105,7 +105,12 @@ func CheckCriteria(cs []event.Criterion) error {
 				return fmt.Errorf("acceptance[%d] (%s): a manual criterion needs its question in text", i, c.ID)
 			}
 		default:
-			return fmt.Errorf("acceptance[%d] (%s): this version judges the kinds command, test, scope and manual, not %q", i, c.ID, c.Kind)
+			if err := checkJudged(c); err != nil {
+				return fmt.Errorf("acceptance[%d] (%s): %w", i, c.ID, err)
+			}
+		}
+		if err := checkOptions(c); err != nil {
+			return fmt.Errorf("acceptance[%d] (%s): %w", i, c.ID, err)
 		}
 	}
 	return nil
@@ -133,10 +138,8 @@ func (w *step) say(b Say) error {
 		w.wake()
 		return nil
 	}
-	if v := w.s.Verification; v != nil {
-		w.emitBy(event.ActorRuntime, "", event.VerificationFinished{Verification: v.ID, Version: v.Version,
-			Verdict: event.Verdict{Verdict: event.VerdictUnknown}, Refused: "the user sent a message before it ended"})
-	}
+	w.giveUpVerification("the user sent a message before it ended")
+	w.withdrawChecks("the user sent a message")
 	w.dropClaim("the user sent a message instead of accepting the claim")
 	w.emit(event.UserMessage{Mode: b.Mode, Text: b.Text})
 	w.withdrawQuestions("the user sent a message instead of an answer")
@@ -328,6 +331,7 @@ func (w *step) pause(b Pause) error {
 	if w.s.Status == lifecycle.Paused {
 		return fmt.Errorf("%w: the goal is paused already (%s)", ErrState, w.s.Pause.Reason)
 	}
+	w.giveUpVerification("the user paused the goal before it ended")
 	w.emit(event.GoalPaused{Reason: event.PausedByUser, Detail: b.Detail})
 	return nil
 }
@@ -354,6 +358,7 @@ func (w *step) cancel(b Cancel) error {
 	if err := w.alive(); err != nil {
 		return err
 	}
+	w.giveUpVerification("the user cancelled the goal before it ended")
 	w.emit(event.GoalCancelled{Reason: b.Reason})
 	w.closeUnstarted(event.Cancelled, fault.New(fault.Cancelled, fault.User, "the goal was cancelled", ""))
 	return nil
@@ -378,6 +383,8 @@ func (w *step) revise(b Revise) error {
 		return fmt.Errorf("%w: %w", ErrInput, err)
 	}
 	b.Spec.Limits = w.s.Budget.Limits // money is a question of its own: ExtendBudget
+	w.giveUpVerification("the goal was revised before it ended")
+	w.withdrawChecks("the goal was revised")
 	w.dropClaim("the goal was revised; the new version counts")
 	w.emit(event.GoalRevised{Version: w.s.Version + 1, Spec: b.Spec})
 	w.withdrawQuestions("the goal was revised")

@@ -38,8 +38,8 @@ import (
 // Workers, by default the one that claimed last (as W LINE names another): claim W [takeover],
 // attached [tests=CMD], observed [TREE], composed [tokens=N] [window=N]
 // [price=N], reply CALL; CALL…, reply text TEXT, fail KIND [after=MS]
-// [used=N], prepared OP [KEY=VALUE…], ended OP [OUTCOME] [KEY=VALUE…], never
-// OP, blocked [KIND], release, poke. Shorthands: begin KEY=VALUE… (start,
+// [used=N], prepared OP [KEY=VALUE…], ended OP [OUTCOME] [KEY=VALUE…] (a look
+// of belay's own: finding=, mixed=, files=, opinion=), never OP, blocked [KIND], release, poke. Shorthands: begin KEY=VALUE… (start,
 // claim w1, attached, observed), model CALL; … (composed, reply), do OP …
 // (prepared, ended, observed).
 //
@@ -449,6 +449,16 @@ func (b *bench) spec(keys map[string]string) event.GoalSpec {
 	if a := keys["scope"]; a != "" {
 		s.Acceptance = append(s.Acceptance, event.Criterion{ID: "scope", Kind: event.CriterionScope, Allow: strings.Split(a, ",")})
 	}
+	for _, c := range strings.Split(keys["also"], ";") {
+		if c == "" {
+			continue
+		}
+		var x event.Criterion
+		if err := json.Unmarshal([]byte(strings.ReplaceAll(c, "'", "\"")), &x); err != nil {
+			panic(err)
+		}
+		s.Acceptance = append(s.Acceptance, x)
+	}
 	return s
 }
 
@@ -637,6 +647,8 @@ func (b *bench) prepared(op string, keys map[string]string) core.Body {
 		p.TimeoutMS = num(keys, "timeout", 60_000)
 	case event.Keyed:
 		p.Key = op
+	case event.Opaque:
+		p.Review = core.Counted{Tokens: num(keys, "tokens", 1000)}
 	}
 	return p
 }
@@ -658,10 +670,37 @@ func (b *bench) ended(plain []string, keys map[string]string) core.Body {
 	if keys["passed"] != "" || keys["failed"] != "" || o.Access.Test && e.Result.Command != nil {
 		e.Result.Test = &event.TestCounts{Runner: "go", Passed: num(keys, "passed", 0), Failed: num(keys, "failed", 0)}
 	}
+	if o.Effect == event.Read && o.Criterion != "" || keys["opinion"] != "" {
+		e.Result.Check, e.Result.Command = looked(o, b.state.BaselineTree(), keys), nil
+	}
+	if n := num(keys, "used", 0); n > 0 {
+		e.Result.Used = &event.Amount{Steps: 1, Tokens: n}
+	}
+	if n := keys["failing"]; n != "" {
+		e.Result.Test.Failing = strings.Split(n, ",")
+	}
 	if e.Outcome != event.Succeeded {
 		e.Result.Fault = fault.New(fault.ExitStatus, fault.Model, "it ended: "+string(e.Outcome), "")
 	}
 	return e
+}
+
+// looked is what a look of belay's own found: finding=WORDS, mixed=TREE,
+// files=N tests that stood before, opinion=WORD.
+func looked(o operation.Op, baseline string, keys map[string]string) *event.CheckResult {
+	of, err := core.CheckArgs(o)
+	if err != nil {
+		panic(err)
+	}
+	r := &event.CheckResult{Tree: of.Tree, Baseline: baseline, Mixed: keys["mixed"], Tests: int(num(keys, "files", 1)),
+		Opinion: keys["opinion"], Reason: keys["reason"]}
+	if r.Mixed == "" {
+		r.Mixed = of.Tree
+	}
+	if f := keys["finding"]; f != "" {
+		r.Findings = []string{f}
+	}
+	return r
 }
 
 // look shows a projection.

@@ -14,7 +14,7 @@ import (
 
 // StateSchema is the version of State's shape. A cached state of another
 // schema is ignored and rebuilt from the ledger.
-const StateSchema = 5
+const StateSchema = 6
 
 // State is where a goal stands: only ever the fold of its ledger. It is bounded:
 // it holds what decisions need, not the conversation.
@@ -111,15 +111,19 @@ type State struct {
 	Checkpoints []Checkpoint  `json:"checkpoints,omitempty"`
 
 	Evidence evidence.Shelf             `json:"evidence,omitempty"`
+	Checks   evidence.Checks            `json:"checks,omitempty"`
 	Failures []TestFailure              `json:"failures,omitempty"`
 	Answers  map[string]evidence.Answer `json:"answers,omitempty"`
 
 	// Claim is the open claim of completion.
 	Claim *Claim `json:"claim,omitempty"`
 	// Verification is the running one; Verdict the latest that counted.
-	Verification  *Verification  `json:"verification,omitempty"`
-	Verifications int            `json:"verifications"`
-	Verdict       *event.Verdict `json:"verdict,omitempty"`
+	Verification  *Verification `json:"verification,omitempty"`
+	Verifications int           `json:"verifications"`
+	// Stale is the latest verification that was given up, until a worker brings
+	// what it saw for it.
+	Stale   *Verification  `json:"stale_verification,omitempty"`
+	Verdict *event.Verdict `json:"verdict,omitempty"`
 
 	// Inbox are user messages that no request has taken in yet.
 	Inbox []Mail `json:"inbox,omitempty"`
@@ -193,6 +197,9 @@ type PendingRun struct {
 	Counts  event.TestCounts    `json:"counts"`
 	Fault   string              `json:"fault_signature,omitempty"`
 	Tail    string              `json:"tail,omitempty"`
+	// Criterion is set when belay ran it for that criterion.
+	Criterion   string            `json:"criterion,omitempty"`
+	Environment map[string]string `json:"environment,omitempty"`
 }
 
 // FileContext is one recently used file.
@@ -232,6 +239,8 @@ type Claim struct {
 	Summary string `json:"summary,omitempty"`
 	// Asked says that a person has been asked to accept it.
 	Asked bool `json:"asked,omitempty"`
+	// Stale counts its verifications that were given up.
+	Stale int `json:"stale,omitempty"`
 }
 
 // Verification is a running verification.
@@ -240,6 +249,12 @@ type Verification struct {
 	Event   string `json:"event"`
 	Version int    `json:"goal_version"`
 	Fence   uint64 `json:"fence"`
+	// Tree is the one that it judges, "" before it was observed.
+	Tree string `json:"tree,omitempty"`
+	// Tried counts the looks that brought nothing, GivenUp says why there are no
+	// more of them; both by the key of the need.
+	Tried   map[string]int    `json:"tried,omitempty"`
+	GivenUp map[string]string `json:"given_up,omitempty"`
 }
 
 // Mail is a user message that waits to be taken in.
@@ -284,6 +299,11 @@ func (s State) Clone() State {
 	if s.Claim != nil {
 		c := *s.Claim
 		s.Claim = &c
+	}
+	if s.Verification != nil {
+		v := *s.Verification
+		v.Tried, v.GivenUp = cloneMap(v.Tried), cloneMap(v.GivenUp)
+		s.Verification = &v
 	}
 	return s
 }
@@ -348,17 +368,32 @@ func (s State) Criteria() []event.Criterion {
 	var found []event.Criterion
 	for _, cmd := range s.Workspace.TestCommands {
 		found = append(found, event.Criterion{ID: "tests", Kind: event.CriterionTest, Command: cmd, Found: true,
-			Text: "the repository's tests pass"})
+			Text: "the repository's tests pass"},
+			event.Criterion{ID: "tests-intact", Kind: event.CriterionTestsIntact, Command: cmd, Found: true,
+				Text: "the tests that stood before are there and pass"})
 		break
 	}
 	return found
+}
+
+// testCommand is the command that stands for the goal's tests, "" for none.
+func (s State) testCommand() string {
+	for _, c := range s.Criteria() {
+		if c.Kind == event.CriterionTest {
+			return c.Command
+		}
+	}
+	if s.Workspace != nil && len(s.Workspace.TestCommands) > 0 {
+		return s.Workspace.TestCommands[0]
+	}
+	return ""
 }
 
 // TestCommands are the shell texts that count as the goal's tests.
 func (s State) TestCommands() []string {
 	var cmds []string
 	for _, c := range s.Criteria() {
-		if c.Command != "" && (c.Kind == event.CriterionTest || c.Kind == event.CriterionCommand) {
+		if c.Command != "" {
 			cmds = append(cmds, c.Command)
 		}
 	}

@@ -1,9 +1,11 @@
 package core
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
+	"belay/internal/core/operation"
 	"belay/internal/event"
 	"belay/internal/moment"
 )
@@ -115,7 +117,10 @@ func describe(e event.Event) (name, detail string) {
 func describeWork(e event.Event) (name, detail string) {
 	switch p := e.Payload.(type) {
 	case event.OperationProposed:
-		return "", ""
+		if p.Criterion == "" {
+			return "", ""
+		}
+		return "criterion_checked: " + p.Criterion, checkLine(p)
 	case event.OperationRejected:
 		return "operation_rejected: " + string(p.Fault.Kind), p.Fault.Message
 	case event.ApprovalRequested:
@@ -209,6 +214,11 @@ func finishedDetail(p event.OperationFinished) string {
 		detail = p.Result.Fault.Message
 	} else if p.Result.Command != nil {
 		detail = fmt.Sprintf("exit code %d in %d ms", p.Result.Command.ExitCode, p.Result.Command.DurationMS)
+	} else if p.Result.Check != nil {
+		detail = p.Result.Output.Head
+	}
+	if t := p.Result.Test; t != nil && p.Tool == ToolCheckRun {
+		detail += fmt.Sprintf(": %d passed, %d failed, %d skipped", t.Passed, t.Failed, t.Skipped)
 	}
 	if p.Recovered != "" {
 		detail += " (recovered: " + p.Recovered + ")"
@@ -250,4 +260,21 @@ func short(hash string) string {
 		return hash[:12]
 	}
 	return hash
+}
+
+// checkLine says what belay looks at itself.
+func checkLine(p event.OperationProposed) string {
+	var of CheckOf
+	if err := json.Unmarshal(p.Arguments, &of); err != nil || !Private(operation.Op{Tool: p.Tool, Criterion: p.Criterion}) {
+		return "belay runs `" + p.Access.Command + "`"
+	}
+	switch p.Tool {
+	case ToolCheckRun:
+		return "belay runs `" + of.Command + "` in a copy of tree " + short(of.Tree)
+	case ToolCheckReview:
+		return "belay asks a reviewer"
+	case ToolCheckTests:
+		return "belay compares the tests with those that stood at the start"
+	}
+	return "belay looks for it"
 }

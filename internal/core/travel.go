@@ -175,4 +175,4 @@ func (s *State) applyTravel(e event.Event) bool {
 }
 
 // quiet are facts that change nothing that an effect in flight depends on.
-func quiet(t event.Type) bool { return t == event.TypeWorkspacePacked }
+func quiet(t event.Type) bool { return t == event.TypeWorkspacePacked || t == event.TypeLateFact }

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"belay/internal/core/evidence"
-	"belay/internal/core/lifecycle"
 	"belay/internal/core/operation"
 	"belay/internal/event"
 	"belay/internal/fault"
@@ -39,9 +38,6 @@ func (w *step) userFirst(o operation.Op) bool {
 // person it needs.
 func (w *step) advanceClaim() bool {
 	s := &w.s
-	if s.Status == lifecycle.Verifying {
-		return false // the observation that it needs is wanted
-	}
 	if s.Claim.Asked && w.needsPerson() {
 		w.waitForPerson()
 		return false
@@ -89,8 +85,7 @@ func (w *step) waitForPerson() {
 // is shown at all times; it completes nothing.
 func (s State) Judgement() event.Verdict {
 	cs := s.Criteria()
-	v := evidence.Conclude(cs, evidence.World{Tree: s.Revision.Tree, Shelf: s.Evidence,
-		Changes: s.Diff.Changes, More: s.Diff.More, Answers: s.Answers})
+	v := evidence.Conclude(cs, s.world())
 	if len(cs) == 0 {
 		s.judgeBare(&v)
 	}
@@ -123,6 +118,16 @@ func (s State) how() event.CompletedHow {
 		return event.Attested
 	}
 	return event.AcceptedUnverified
+}
+
+// world is what criteria are judged by.
+func (s State) world() evidence.World {
+	w := evidence.World{Tree: s.Revision.Tree, Shelf: s.Evidence, Changes: s.Diff.Changes, More: s.Diff.More, Answers: s.Answers,
+		Baseline: s.BaselineTree(), Test: s.testCommand(), Checks: s.Checks}
+	if v := s.Verification; v != nil {
+		w.Verification, w.GivenUp = v.ID, v.GivenUp
+	}
+	return w
 }
 
 // verdict judges the claim on the tree that was just observed and acts on it.
@@ -209,5 +214,5 @@ func (w *step) waitForSettling() {
 // ClaimFault says in words why a claim was not accepted.
 func ClaimFault(v event.Verdict) *fault.Fault {
 	return fault.New(fault.Unverified, fault.Model, "the claim is not accepted: "+strings.Join(v.Missing, "; "),
-		"produce the missing evidence on the repository as it is now (run_test), then claim again")
+		"produce what is missing on the repository as it is now (run_test), then claim again")
 }

@@ -45,8 +45,8 @@ func Wanted(s State, fence uint64, by event.Actor) []Effect {
 	if s.Wait != nil && s.Wait.Reason == event.WaitRetry {
 		return append(es, Wake{At: s.Wait.Until})
 	}
-	if len(s.Open) > 0 {
-		return append(es, wantedNext(s)...)
+	if line := s.line(); len(line) > 0 {
+		return append(es, wantedNext(s, line)...)
 	}
 	if s.modelsTurn() {
 		return append(es, Compose{Head: s.Mark, Taken: s.mail()})
@@ -70,8 +70,11 @@ func wantedAttempts(s State, holder bool, by event.Actor) []Effect {
 		default:
 			continue
 		}
-		if s.Status == lifecycle.Cancelled || s.Status == lifecycle.Failed {
+		switch {
+		case s.Status == lifecycle.Cancelled || s.Status == lifecycle.Failed:
 			es = append(es, Stop{Op: o, Attempt: o.Attempt, Reason: "the goal was " + string(s.Status)})
+		case o.Criterion != "" && s.Status == lifecycle.Active && s.Claim == nil:
+			es = append(es, Stop{Op: o, Attempt: o.Attempt, Reason: "the claim that it was to check is withdrawn"})
 		}
 	}
 	return es
@@ -79,9 +82,9 @@ func wantedAttempts(s State, holder bool, by event.Actor) []Effect {
 
 // wantedNext is what the head of the line needs: all leading reads at once,
 // or the preparation of one operation with side effects.
-func wantedNext(s State) []Effect {
+func wantedNext(s State, line []operation.Op) []Effect {
 	var es []Effect
-	for _, o := range s.Open {
+	for _, o := range line {
 		if o.Effect != event.Read || o.Phase != operation.Proposed || int64(len(es)) >= parallelReads(s.Settings) {
 			break
 		}
@@ -90,7 +93,10 @@ func wantedNext(s State) []Effect {
 	if len(es) > 0 {
 		return es
 	}
-	head := s.Open[0]
+	head := line[0]
+	if head.Tool == ToolCheckRun {
+		return nil // it is started without a look: it runs in a copy of its own
+	}
 	if head.Effect.SideEffect() && (head.Phase == operation.Proposed || head.Phase == operation.Approved) {
 		es = append(es, Prepare{Op: head, From: s.Revision.Tree, Baseline: s.BaselineTree(), Keep: s.judge(head).Destructive})
 	}

@@ -56,6 +56,9 @@ type Goal struct {
 	BaseEnv []string
 	// Protected are absolute paths that commands may not write.
 	Protected []string
+	// Scratch is the directory for private copies of the workspace; "" means
+	// the system's temporary one.
+	Scratch string
 	// Place is the state directory, and with it the machine, that all of this
 	// belongs to: "" when places are not told apart.
 	Place string
@@ -69,6 +72,7 @@ type Goal struct {
 	tools Tools
 	test  string
 	git   bool
+	asked map[string]context.CancelFunc // reviewers that are being asked, by operation
 }
 
 // Tools are the tools for a state: they know what was found when the workspace

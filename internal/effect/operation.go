@@ -22,6 +22,9 @@ func (g *Goal) call(s core.State, o operation.Op, attempt int) tool.Call {
 
 // prepare computes what an operation would do now.
 func (g *Goal) prepare(ctx context.Context, s core.State, e core.Prepare) (core.Body, error) {
+	if e.Op.Tool == core.ToolCheckReview && core.Private(e.Op) {
+		return g.prepareReview(ctx, s, e)
+	}
 	b := core.Prepared{Op: e.Op.ID}
 	fail := func(err error, kind fault.Kind) (core.Body, error) {
 		if ctx.Err() != nil {
@@ -71,6 +74,9 @@ func (g *Goal) prepare(ctx context.Context, s core.State, e core.Prepare) (core.
 
 // run executes one attempt.
 func (g *Goal) run(ctx context.Context, s core.State, e core.Run) (core.Body, error) {
+	if core.Private(e.Op) {
+		return g.check(ctx, s, e)
+	}
 	t, err := g.Tools(s).Lookup(e.Op.Tool)
 	if err != nil {
 		return g.failed(e.Op, e.Attempt, asFault(err, fault.UnknownTool, fault.Model)), nil
@@ -81,7 +87,12 @@ func (g *Goal) run(ctx context.Context, s core.State, e core.Run) (core.Body, er
 	}
 	failpoint.Hit(failpoint.RunBefore)
 	env := g.env(s, e.Op.ID)
-	outcome, result, err := r.Run(ctx, env, g.call(s, e.Op, e.Attempt))
+	return g.runWith(ctx, r, env, g.call(s, e.Op, e.Attempt), e)
+}
+
+// runWith executes an attempt with a tool.
+func (g *Goal) runWith(ctx context.Context, r tool.Runner, env tool.Env, call tool.Call, e core.Run) (core.Body, error) {
+	outcome, result, err := r.Run(ctx, env, call)
 	shown(env)
 	failpoint.Hit(failpoint.RunAfter)
 	switch {
@@ -121,6 +132,9 @@ func (g *Goal) probe(ctx context.Context, s core.State, e core.Probe) (core.Body
 	if why := g.elsewhere(s, e.Op.Place, e.Op.Effect); why != "" {
 		return g.unknown(e.Op, e.Attempt, "probe", event.Result{}, why), nil
 	}
+	if core.Private(e.Op) {
+		return g.probeCopy(ctx, s, e)
+	}
 	t, err := g.Tools(s).Lookup(e.Op.Tool)
 	p, ok := t.(tool.Prober)
 	if err != nil || !ok {
@@ -130,6 +144,11 @@ func (g *Goal) probe(ctx context.Context, s core.State, e core.Probe) (core.Body
 	env := g.env(s, e.Op.ID)
 	f, err := p.Probe(ctx, env, g.call(s, e.Op, e.Attempt))
 	shown(env)
+	return g.probed(ctx, e, recovered, f, err)
+}
+
+// probed turns what a probe found into an input.
+func (g *Goal) probed(ctx context.Context, e core.Probe, recovered string, f tool.Finding, err error) (core.Body, error) {
 	failpoint.Hit(failpoint.ProbeAfter)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -179,6 +198,11 @@ func (g *Goal) Look(ctx context.Context, s core.State, op string) (tool.Finding,
 // stop asks the shim of a running command to end it. Attempts that no shim
 // holds end by themselves.
 func (g *Goal) stop(ctx context.Context, e core.Stop) error {
+	g.mu.Lock()
+	if end := g.asked[e.Op.ID]; end != nil {
+		end()
+	}
+	g.mu.Unlock()
 	if e.Op.Effect != event.Supervised {
 		return nil
 	}

@@ -59,6 +59,15 @@ func cleanResult(r *redact.Redactor, res *event.Result) {
 	res.Fault = cleanedFault(r, res.Fault)
 	res.Remote = r.Text(res.Remote)
 	res.Test = cleanedTest(r, res.Test)
+	if k := res.Check; k != nil {
+		c := *k
+		c.Reason = r.Text(c.Reason)
+		c.Findings = nil
+		for _, f := range k.Findings {
+			c.Findings = append(c.Findings, r.Text(f))
+		}
+		res.Check = &c
+	}
 	if rec := res.Reconciles; rec != nil {
 		c := *rec
 		c.Reason, c.Output.Head, c.Remote = r.Text(c.Reason), r.Text(c.Output.Head), r.Text(c.Remote)

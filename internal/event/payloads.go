@@ -302,6 +302,8 @@ type OperationStarted struct {
 	Place string `json:"place,omitempty"`
 	// Reserved is the most that it can cost beside the time of a command.
 	Reserved Amount `json:"reserved,omitzero"`
+	// MaxOutput is the output limit of a request that it sends, in tokens.
+	MaxOutput int64 `json:"max_output,omitempty"`
 }
 
 // OperationFinished is the outcome of the latest attempt.
@@ -440,10 +442,8 @@ type TestCompleted struct {
 	Tail string `json:"tail,omitempty"`
 	// Signature identifies the failure.
 	Signature string `json:"signature,omitempty"`
-	// Criterion is set when belay ran it for that criterion; Scratch says that
-	// it ran in a private copy of TreeBefore and not in the workspace.
+	// Criterion is set when belay ran it for that criterion.
 	Criterion string `json:"criterion,omitempty"`
-	Scratch   bool   `json:"scratch,omitempty"`
 	// Environment names the tools: resolved path, and version or file hash.
 	Environment map[string]string `json:"environment,omitempty"`
 }
@@ -473,6 +473,9 @@ type VerificationFinished struct {
 	// for it.
 	NeedsPerson bool   `json:"needs_person,omitempty"`
 	Refused     string `json:"refused,omitempty"`
+	// GivenUp says that the verification was running until then and ends with
+	// it: the verdict is how the criteria stood.
+	GivenUp bool `json:"given_up,omitempty"`
 }
 
 // CriterionAnswered is a person's answer to a manual criterion, or to a claim

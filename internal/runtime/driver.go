@@ -118,6 +118,7 @@ func Drive(ctx context.Context, c Config) error {
 	if err := d.leftovers(ctx); err != nil {
 		return err
 	}
+	d.Goal.Sweep(d.state)
 	d.composer = effect.NewComposer(c.Goal)
 	return d.run(ctx)
 }

@@ -203,7 +203,7 @@ func (s *Service) ports(ctx context.Context, st core.State) (*effect.Goal, error
 		ws.Close()
 		return nil, err
 	}
-	return &effect.Goal{ID: st.Goal, Ledger: s.Ledger, Workspace: ws, Sandbox: box, Model: m, NewTools: s.NewTools, Place: s.Place,
+	return &effect.Goal{ID: st.Goal, Ledger: s.Ledger, Workspace: ws, Sandbox: box, Model: m, NewTools: s.NewTools, Place: s.Place, Scratch: s.Scratch,
 		BaseEnv: s.BaseEnv, Secrets: s.Secrets, Protected: s.Protected}, nil
 }
 

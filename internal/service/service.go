@@ -52,6 +52,9 @@ type Config struct {
 	// Protected are absolute paths that commands may not write: belay's state
 	// and configuration.
 	Protected []string
+	// Scratch is the directory for private copies of workspaces, in which belay
+	// runs checks of its own; commands must be able to see it.
+	Scratch string
 	// Secrets takes out of what people write what must not be recorded; nil
 	// knows the shapes of keys alone.
 	Secrets *redact.Redactor

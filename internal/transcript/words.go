@@ -286,7 +286,7 @@ func criterionWords(c event.Criterion) string {
 	case event.CriterionCommand:
 		what = fmt.Sprintf("`%s` ends with exit code 0", c.Command)
 	case event.CriterionReproduces:
-		what = fmt.Sprintf("`%s` fails on the code as it was found and passes now", c.Command)
+		what = fmt.Sprintf("`%s`, with the tests as they then are, fails on the code as it was found and passes on the code as it then is", c.Command)
 	case event.CriterionScope:
 		what = "only allowed paths are changed"
 		if len(c.Allow) > 0 {
@@ -296,22 +296,51 @@ func criterionWords(c event.Criterion) string {
 			what += "; forbidden: " + strings.Join(c.Forbid, ", ")
 		}
 	case event.CriterionTestsIntact:
-		what = "no test that was there before is deleted, skipped or weakened"
-	case event.CriterionArtifact:
-		what = c.Path + " is there"
-		if c.Contains != "" {
-			what += " and contains " + fmt.Sprintf("%q", c.Contains)
+		what = "no test that was there before is deleted, skipped or weakened, and all of them still pass as they were, over the code as it then is"
+		if len(c.Allow) > 0 {
+			what += "; these may change: " + strings.Join(c.Allow, ", ")
 		}
+	case event.CriterionArtifact:
+		what = artifactWords(c)
+	case event.CriterionReview:
+		what = "a reviewer who sees the diff says yes"
 	case event.CriterionManual:
 		what = "a person says yes"
 	default:
 		what = string(c.Kind)
+	}
+	if c.Repeat > 1 {
+		what += fmt.Sprintf("; %d runs in a row", c.Repeat)
 	}
 	s := c.ID + ": " + what
 	if c.Text != "" {
 		s += " (" + c.Text + ")"
 	}
 	return cut(valid(s), MaxNote, "")
+}
+
+func artifactWords(c event.Criterion) string {
+	switch {
+	case c.Path == "" && c.Commit == "":
+		return "the branch " + c.Branch + " is there"
+	case c.Path == "":
+		where := "HEAD"
+		if c.Branch != "" {
+			where = "the branch " + c.Branch
+		}
+		return fmt.Sprintf("%s has a commit, made since the start, whose message contains %q", where, c.Commit)
+	}
+	what := c.Path + " is there"
+	if c.Contains != "" {
+		what += fmt.Sprintf(" and contains %q", c.Contains)
+	}
+	if c.Matches != "" {
+		what += fmt.Sprintf(" and matches the regular expression %q", c.Matches)
+	}
+	if c.SHA256 != "" {
+		what += " and has the SHA-256 " + c.SHA256
+	}
+	return what
 }
 
 func revisedWords(p event.GoalRevised) string {

@@ -24,6 +24,12 @@ type Record struct {
 	Tree     string           `json:"tree"`
 	// Moved says that the tree was another one after the run.
 	Moved bool `json:"moved,omitempty"`
+	// Scratch says that it ran in a private copy of the tree, where files that
+	// are ignored are not; Broken that what failed got as far as no test.
+	Scratch bool `json:"scratch,omitempty"`
+	Broken  bool `json:"broken,omitempty"`
+	// Tools identifies the programs that it ran with.
+	Tools string `json:"tools,omitempty"`
 }
 
 // Clean reports whether the run ended with exit 0 within its time on a tree
@@ -54,11 +60,16 @@ func (s Shelf) Add(r Record) Shelf {
 	return n
 }
 
-// On returns the records of a command on a tree, oldest first.
-func (s Shelf) On(command, tree string) Shelf {
+// On returns the records of a command in the workspace on a tree, oldest first.
+func (s Shelf) On(command, tree string) Shelf { return s.on(command, tree, false) }
+
+// Copy returns the records of a command in private copies of a tree.
+func (s Shelf) Copy(command, tree string) Shelf { return s.on(command, tree, true) }
+
+func (s Shelf) on(command, tree string, scratch bool) Shelf {
 	var rs Shelf
 	for _, r := range s {
-		if r.Tree == tree && r.Dir == "" && Same(r.Command, command) {
+		if r.Tree == tree && r.Dir == "" && r.Scratch == scratch && Same(r.Command, command) {
 			rs = append(rs, r)
 		}
 	}
@@ -72,7 +83,7 @@ func Same(a, b string) bool { return strings.TrimSpace(a) == strings.TrimSpace(b
 // LatestPass returns the newest successful test on a tree.
 func (s Shelf) LatestPass(tree string) (Record, bool) {
 	for i := len(s) - 1; i >= 0; i-- {
-		if s[i].Tree == tree && s[i].TestPass() {
+		if s[i].Tree == tree && !s[i].Scratch && s[i].TestPass() {
 			return s[i], true
 		}
 	}
@@ -94,6 +105,15 @@ type World struct {
 	Changes []event.Change    // against the baseline
 	More    int               // changed paths that Changes does not list
 	Answers map[string]Answer // by criterion id
+	// Baseline is the tree that the goal found, Test the goal's test command.
+	Baseline, Test string
+	Checks         Checks
+	// Verification is the running one; what may change without the tree is
+	// looked at anew in each.
+	Verification string
+	// GivenUp are the looks, by the key of their need, that cannot be had, with
+	// the reason.
+	GivenUp map[string]string
 }
 
 // Judge judges one criterion. Everything that could not be established is
@@ -107,8 +127,21 @@ func Judge(c event.Criterion, w World) event.CriterionResult {
 		judgeScope(c, w, &r)
 	case event.CriterionManual:
 		judgeManual(c, w, &r)
+	case event.CriterionReproduces:
+		judgeReproduces(c, w, &r)
+	case event.CriterionTestsIntact:
+		judgeIntact(c, w, &r)
+	case event.CriterionArtifact:
+		judgeArtifact(c, w, &r)
+	case event.CriterionReview:
+		judgeReview(c, w, &r)
 	default:
 		r.Reason = fmt.Sprintf("this version of belay cannot judge a criterion of kind %q", c.Kind)
+	}
+	if r.Result == event.ResultUnknown {
+		if why := w.lost(c); why != "" {
+			r.Reason = why
+		}
 	}
 	return r
 }
@@ -126,27 +159,17 @@ func judgeRun(c event.Criterion, w World, r *event.CriterionResult) {
 		}
 		return
 	}
-	good := func(x Record) bool {
-		if c.Kind == event.CriterionTest {
-			return x.TestPass()
-		}
-		return x.Clean()
-	}
-	passed, failed := 0, 0
-	for _, x := range runs {
-		switch {
-		case good(x):
-			passed++
-		case x.TimedOut, x.Moved:
-		default:
-			failed++
-		}
-	}
-	last := runs[len(runs)-1]
+	good := good(c.Kind)
+	passed, failed, last := tally(runs, good)
 	r.Evidence = []string{last.Op}
 	switch {
 	case passed > 0 && failed > 0:
 		r.Reason = fmt.Sprintf("flaky: `%s` passed %d and failed %d times on the same tree", c.Command, passed, failed)
+		if !sameTools(runs) {
+			r.Reason += ", with other tools (interpreter, test runner) in some of the runs"
+		}
+	case good(last) && int64(passed) < c.Repeat:
+		r.Reason = fmt.Sprintf("`%s` passed %d of %d times on the repository as it is now", c.Command, passed, c.Repeat)
 	case good(last):
 		r.Result = event.Pass
 	case last.TimedOut:
@@ -162,9 +185,42 @@ func judgeRun(c event.Criterion, w World, r *event.CriterionResult) {
 	}
 }
 
+// good is what a run must be to pass a criterion of a kind.
+func good(k event.CriterionKind) func(Record) bool {
+	if k == event.CriterionTest {
+		return Record.TestPass
+	}
+	return Record.Clean
+}
+
+// tally counts passes and failures; what did not end in its time or moved the
+// tree is neither.
+func tally(runs Shelf, good func(Record) bool) (passed, failed int, last Record) {
+	for _, x := range runs {
+		switch {
+		case good(x):
+			passed++
+		case x.TimedOut, x.Moved:
+		default:
+			failed++
+		}
+		last = x
+	}
+	return passed, failed, last
+}
+
+func sameTools(runs Shelf) bool {
+	for _, r := range runs {
+		if r.Tools != runs[0].Tools {
+			return false
+		}
+	}
+	return true
+}
+
 func lastOf(s Shelf, command string) *Record {
 	for i := len(s) - 1; i >= 0; i-- {
-		if Same(s[i].Command, command) {
+		if !s[i].Scratch && Same(s[i].Command, command) {
 			return &s[i]
 		}
 	}

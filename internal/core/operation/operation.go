@@ -56,6 +56,7 @@ type Op struct {
 	Intent     event.Intent  `json:"intent,omitzero"`
 	Tree       string        `json:"tree,omitempty"`
 	DeadlineMS int64         `json:"deadline_ms,omitempty"`
+	MaxOutput  int64         `json:"max_output,omitempty"`
 	Outcome    event.Outcome `json:"outcome,omitempty"`
 	// Reconciled says that an unknown outcome was settled.
 	Reconciled bool `json:"reconciled,omitempty"`
