@@ -221,7 +221,9 @@ func (w *step) proposeCheck(n evidence.Need) {
 // command; nobody is asked in its place, because nothing waits for the answer
 // but the verdict.
 func (w *step) startCheck(o operation.Op) bool {
-	v := w.s.judge(o)
+	run := o
+	run.Tool = "run_test"
+	v := w.s.judge(run)
 	if v.Decision == policy.Deny || v.Decision == policy.Ask && w.s.Settings.Approve != event.ApproveAuto {
 		w.reject(o, fault.New(fault.PolicyDenied, fault.User, fmt.Sprintf("policy does not let `%s` run unasked (%s)", o.Access.Command, v.Reason),
 			"allow it with a rule (belay policy), or take it out of the criteria"))
