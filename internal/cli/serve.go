@@ -63,6 +63,9 @@ func (a *app) serve(o ServeOptions) error {
 	}
 	o.Model, o.Sandbox = a.Getenv("BELAY_MODEL"), a.Getenv("BELAY_SANDBOX")
 	o.Ready = func(urls []string) {
+		if a.json {
+			_ = writeJSON(a.Stdout, map[string][]string{"listening": urls})
+		}
 		for _, u := range urls {
 			fmt.Fprintf(a.Stderr, "belay: listening on %s\n", u)
 		}
