@@ -53,7 +53,7 @@ lint:
 format:
 	find . -name '*.go' -not -path '*/testdata/*' -print0 | xargs -0 gofmt -w
 
-## generate: rewrite what is written from the code (docs/events.md)
+## generate: rewrite what is written from the code (docs/events.md, docs/openapi.json)
 generate:
 	$(GO) generate $(PKGS)
 
