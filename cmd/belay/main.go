@@ -37,7 +37,8 @@ func run() (code int) {
 	return cli.Main(cli.Env{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Terminal: term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())),
-		Getenv:   os.Getenv, Open: open, Doctor: doctor, Background: background, Serve: serve, Tokens: tokens, Version: version, Redact: secrets().Text,
+		Screen:   screen, Top: top,
+		Getenv: os.Getenv, Open: open, Doctor: doctor, Background: background, Serve: serve, Tokens: tokens, Version: version, Redact: secrets().Text,
 		More: []*cobra.Command{eval.Root(eval.Env{Belay: os.Executable, Version: version, Config: configDir, Command: checkCommand})},
 	}, os.Args[1:])
 }

@@ -74,6 +74,8 @@ func environment(dir string) []string {
 		// Commands of these tests leave their marks beside the repository, where
 		// no sandbox lets them; sandbox_test.go takes this out.
 		"BELAY_SANDBOX=none",
+		// The live view has tests of its own.
+		"BELAY_PLAIN=1",
 		// Under the race detector every process would sleep a second at its end.
 		"GORACE=atexit_sleep_ms=0",
 	}

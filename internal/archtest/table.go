@@ -39,6 +39,7 @@ var rooms = []room{
 	{path: "internal/event", floor: facts, pure: true},
 	{path: "internal/fault", floor: facts, pure: true},
 	{path: "internal/moment", floor: facts, pure: true},
+	{path: "internal/terminal", floor: facts, pure: true},
 	{path: "internal/failpoint", floor: facts},
 	// Text in, text out: every floor that stores or shows text may need it.
 	{path: "internal/redact", floor: facts, pure: true},

@@ -56,6 +56,11 @@ type Env struct {
 	Background func(o OpenOptions, goal string) error
 	// Serve runs the worker with the API and the console until the context ends.
 	Serve func(ctx context.Context, o OpenOptions, s ServeOptions) error
+	// Screen shows a goal live in the terminal. With work it advances the goal as
+	// well; left says that the person went away before its end.
+	Screen func(ctx context.Context, s *service.Service, goal string, color bool, work func(context.Context, service.AttendOptions) error) (left bool, err error)
+	// Top shows all goals live in the terminal.
+	Top func(ctx context.Context, s *service.Service, color bool) error
 	// Tokens opens the store of tokens.
 	Tokens func(o OpenOptions) (*token.Store, error)
 	// More are the commands of other faces. An error of theirs that has a method
@@ -89,6 +94,7 @@ type app struct {
 	ctx   context.Context
 	opts  OpenOptions
 	json  bool
+	plain bool
 	color bool
 	code  int
 }
@@ -204,7 +210,8 @@ func (a *app) root() *cobra.Command {
 	root.PersistentFlags().StringVar(&a.opts.State, "state", "", "state directory (default: $BELAY_STATE, else the XDG state directory)")
 	root.PersistentFlags().StringVar(&a.opts.DB, "db", "", "ledger in PostgreSQL: postgres://user@host/database, or sqlite (default: $BELAY_DB, else sqlite)")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON")
-	root.AddCommand(a.demoCommand(), a.runCommand(), a.resumeCommand(), a.attendCommand(), a.workerCommand(), a.serveCommand(), a.tokenCommand())
+	root.PersistentFlags().BoolVar(&a.plain, "plain", false, "print lines in a terminal too, instead of the live view (also with $BELAY_PLAIN set, or TERM=dumb)")
+	root.AddCommand(a.demoCommand(), a.runCommand(), a.resumeCommand(), a.attendCommand(), a.attachCommand(), a.topCommand(), a.workerCommand(), a.serveCommand(), a.tokenCommand())
 	root.AddCommand(a.readCommands()...)
 	root.AddCommand(a.answerCommands()...)
 	root.AddCommand(a.policyCommand())

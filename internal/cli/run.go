@@ -283,6 +283,9 @@ func (a *app) attendCommand() *cobra.Command {
 
 // attend works on a goal and shows it; the exit code is what it came to.
 func (a *app) attend(s *service.Service, goal string, after uint64) error {
+	if a.live() {
+		return a.attendLive(s, goal)
+	}
 	v := newView(a)
 	o := service.AttendOptions{OnEvent: v.event, After: after, Live: v}
 	if a.Terminal && !a.json {

@@ -1,57 +1,7 @@
 package cli
 
-import (
-	"fmt"
-	"strings"
-	"unicode"
-	"unicode/utf8"
-)
+import "belay/internal/terminal"
 
-// Safe makes untrusted text harmless for a terminal: control characters and
-// characters that reorder text are shown as what they are, line ends and tabs
-// stay. Everything that comes from a model, a repository or a command goes
-// through here before it is printed.
-func Safe(s string) string {
-	clean := true
-	for i := 0; i < len(s); {
-		r, n := utf8.DecodeRuneInString(s[i:])
-		if harmful(r, n) {
-			clean = false
-			break
-		}
-		i += n
-	}
-	if clean {
-		return s
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); {
-		r, n := utf8.DecodeRuneInString(s[i:])
-		switch {
-		case !harmful(r, n):
-			b.WriteRune(r)
-		case r == utf8.RuneError && n <= 1:
-			fmt.Fprintf(&b, "\\x%02x", s[i])
-		case r < 0x100:
-			fmt.Fprintf(&b, "\\x%02x", r)
-		default:
-			fmt.Fprintf(&b, "\\u%04x", r)
-		}
-		i += n
-	}
-	return b.String()
-}
-
-func harmful(r rune, n int) bool {
-	switch {
-	case r == '\n' || r == '\t':
-		return false
-	case r == utf8.RuneError && n <= 1:
-		return true
-	case unicode.IsControl(r):
-		return true
-	case r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069, r == 0x200e, r == 0x200f, r == 0x061c, r == 0x2028, r == 0x2029:
-		return true // bidirectional controls, line and paragraph separators
-	}
-	return false
-}
+// Safe makes untrusted text harmless for a terminal. Everything that comes from
+// a model, a repository or a command goes through it before it is printed.
+func Safe(s string) string { return terminal.Safe(s) }
