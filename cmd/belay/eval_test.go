@@ -2,8 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -86,6 +86,7 @@ model:
 func TestTheRunnerTellsItsOutcomesApart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
+	endless := fmt.Sprintf("sleep 4321.%d", os.Getpid())
 	cases := map[string]struct {
 		text    string
 		outcome eval.Outcome
@@ -106,7 +107,7 @@ func TestTheRunnerTellsItsOutcomesApart(t *testing.T) {
 		"a-goal-that-is-none": {strings.Replace(wrongBase, "kind: test", "kind: tset", 1) + wrongRepair + "expect: {exit: 0}\n",
 			eval.Infra, eval.NotBegun, "tset"},
 		"a-model-that-never-answers": {wrongBase + "model: {steps: [{block_until_file: never, text: x}]}\ntimeout: 3s\nexpect: {exit: 0}\n", eval.TimeOut, eval.Unfinished, "not over after 3s"},
-		"a-command-that-never-ends": {wrongBase + "model: {steps: [{calls: [{tool: run_command, args: {command: 'echo $$ > pid; exec sleep 1234.5'}}]}]}\ntimeout: 4s\nexpect: {exit: 0}\n",
+		"a-command-that-never-ends": {wrongBase + "model: {steps: [{calls: [{tool: run_command, args: {command: '" + endless + "'}}]}]}\ntimeout: 4s\nexpect: {exit: 0}\n",
 			eval.TimeOut, eval.Unfinished, "not over after 4s"},
 		"a-good-one": {wrongBase + wrongRepair + "expect: {exit: 0}\n", eval.Pass, eval.None, ""},
 	}
@@ -124,8 +125,14 @@ func TestTheRunnerTellsItsOutcomesApart(t *testing.T) {
 	if len(got) != len(cases) {
 		t.Errorf("%d results of %d cases", len(got), len(cases))
 	}
-	if out, _ := exec.Command("pgrep", "-f", "sleep 1234.5").Output(); len(out) > 0 {
-		t.Errorf("a command outlived its run: %s", out)
+	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil || len(lines) == 0 {
+		t.Errorf("no processes to look at: %v", err)
+	}
+	for _, l := range lines {
+		if b, err := os.ReadFile(l); err == nil && strings.Contains(strings.ReplaceAll(string(b), "\x00", " "), endless) {
+			t.Errorf("a command outlived its run: %s", l)
+		}
 	}
 	// Where nothing failed but something cannot be judged, the exit code says so.
 	w.evaluate(1, dir, "--only", "^(no-fixture|a-good-one)$")
