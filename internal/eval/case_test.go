@@ -104,3 +104,32 @@ func TestAnyTextIsACaseOrAnError(t *testing.T) {
 		}
 	})
 }
+
+// TestDeedsAreWhatAnyoneCouldSay: each verb becomes the command of its name.
+func TestDeedsAreWhatAnyoneCouldSay(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "c")
+	writeCase(t, dir, goodCase+`acts:
+  - when: {rest: 3}
+    do: [{say: hello}, {steer: left}, approve, {approve: op2}, deny, {deny: {op: op3, reason: no}}, pause, cancel, {revise: {text: new, tests: [a, b]}},
+      {reconcile: {op: op4, as: failed, reason: saw it}}, {extend: {steps: 5, tokens: 900}}, kill, resume, {linger: 3s}, {outside: ls}, {await: a}, {touch: b}, {remove: c}, {write: {path: d, content: e}}]
+`)
+	c, err := Load(dir, "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, d := range c.Acts[0].Do {
+		if args, ok := d.command("G"); ok {
+			got = append(got, strings.Join(args, " "))
+		}
+		if d.Verb == "extend" {
+			got = append(got, "resume G "+strings.Join(d.extension(), " "))
+		}
+	}
+	want := "say G hello|say G left --steer|approve G|approve G op2|deny G|deny G op3 --reason no|pause G|cancel G|revise G new --test a --test b|" +
+		"reconcile G op4 --failed --reason saw it|resume G --max-steps 5 --max-tokens 900"
+	if strings.Join(got, "|") != want {
+		t.Errorf("%s\nwant\n%s", strings.Join(got, "|"), want)
+	}
+}

@@ -46,6 +46,7 @@ var deeds = map[string]struct {
 	"remove":    {text: true},                      // remove a file of the repository from outside
 	"touch":     {text: true},                      // make a file beside the repository, where block_until_file of a script looks
 	"await":     {text: true},                      // wait until a file of the repository is there
+	"outside":   {text: true},                      // a command that somebody runs in the repository, as any other program would
 	"linger":    {text: true},                      // let time pass, to see that nothing comes any more
 	"say":       {text: true},                      // belay say
 	"steer":     {text: true},                      // belay say --steer

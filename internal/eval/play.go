@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -270,6 +271,8 @@ func (p *player) do(ctx context.Context, d Deed) error {
 		return os.Remove(filepath.Join(p.w.repo, d.Text))
 	case "touch":
 		return putFile(p.w.dir, d.Text, "", os.O_TRUNC)
+	case "outside":
+		return p.outside(ctx, d.Text)
 	case "linger":
 		return linger(ctx, d.Text)
 	case "await":
@@ -311,6 +314,19 @@ func awaitFile(ctx context.Context, path string) error {
 			return ctx.Err()
 		case <-tick.C:
 		}
+	}
+	return nil
+}
+
+// outside runs a command in the repository that is none of belay's.
+func (p *player) outside(ctx context.Context, command string) error {
+	c := exec.CommandContext(ctx, "sh", "-c", command)
+	c.Dir, c.Env, c.Stdout, c.Stderr = p.w.repo, p.w.env, p.log, p.log
+	if err := c.Run(); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return infra("outside: %s: %w", command, err)
 	}
 	return nil
 }
