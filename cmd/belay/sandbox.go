@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strings"
 	"sync"
 
 	"belay/internal/cli"
 	"belay/internal/sandbox/bwrap"
 	"belay/internal/sandbox/choose"
+	"belay/internal/sandbox/container"
 	"belay/internal/sandbox/landlock"
 	"belay/internal/sandbox/none"
 )
@@ -23,8 +25,30 @@ func chooser(state string) choose.Chooser {
 			Open: func(state string) (choose.Opened, error) { return bwrap.New(state) }},
 		{Name: landlock.Name, ID: "landlock", Automatic: true, Confines: true, Open: grade(landlock.Options{Namespaces: true})},
 		{Name: landlock.Name, ID: "landlock alone", Automatic: true, Confines: true, Open: grade(landlock.Options{})},
+		{Name: container.Name, ID: container.Name, Confines: true,
+			Open: func(state string) (choose.Opened, error) {
+				// Without an image nothing can be run, and the reason is said.
+				what, err := container.Pin(context.Background(), containers(""))
+				if err != nil {
+					return nil, err
+				}
+				return container.New(state, containers(what))
+			},
+			With: func(what string) func(string) (choose.Opened, error) {
+				return func(state string) (choose.Opened, error) { return container.New(state, containers(what)) }
+			},
+			Pin: func(ctx context.Context, what string) (string, error) { return container.Pin(ctx, containers(what)) }},
 		{Name: none.Name, ID: none.Name, Open: func(state string) (choose.Opened, error) { return none.New(state) }},
 	}}
+}
+
+// containers are the container backend's options: the user's word on the engine,
+// and an image, the user's default where none is named.
+func containers(image string) container.Options {
+	if image == "" {
+		image = os.Getenv("BELAY_IMAGE")
+	}
+	return container.Options{Engine: strings.Fields(os.Getenv("BELAY_CONTAINER")), Image: image}
 }
 
 // boxes are the sandboxes that this process has opened: goals of one backend

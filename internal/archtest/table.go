@@ -81,6 +81,7 @@ var rooms = []room{
 	{path: "internal/sandbox/none", floor: adapters},
 	{path: "internal/sandbox/bwrap", floor: adapters},
 	{path: "internal/sandbox/landlock", floor: adapters},
+	{path: "internal/sandbox/container", floor: adapters},
 	{path: "internal/sandbox/choose", floor: adapters},
 	{path: "internal/sandbox/shim", floor: adapters, shared: true},
 	{path: "internal/sandbox/environ", floor: adapters, shared: true},

@@ -16,11 +16,13 @@ import (
 
 // goalFile is goal.yaml.
 type goalFile struct {
-	Goal        string            `yaml:"goal"`
-	Acceptance  []acceptance      `yaml:"acceptance"`
-	Constraints []string          `yaml:"constraints"`
-	Budget      budgetFile        `yaml:"budget"`
-	Criteria    []event.Criterion `yaml:"-"`
+	Goal        string       `yaml:"goal"`
+	Acceptance  []acceptance `yaml:"acceptance"`
+	Constraints []string     `yaml:"constraints"`
+	Budget      budgetFile   `yaml:"budget"`
+	// Image is the container image that the goal's commands run in.
+	Image    string            `yaml:"image"`
+	Criteria []event.Criterion `yaml:"-"`
 }
 
 // acceptance is a criterion, or a bare sentence, which a person has to judge.
@@ -52,28 +54,28 @@ type budgetFile struct {
 }
 
 // readGoalFile reads goal.yaml strictly: an unknown key is an error with its
-// line.
-func readGoalFile(path string, now time.Time) (event.GoalSpec, error) {
+// line. The image is no part of what the goal is.
+func readGoalFile(path string, now time.Time) (spec event.GoalSpec, image string, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return event.GoalSpec{}, usagef("read the goal: %w", err)
+		return event.GoalSpec{}, "", usagef("read the goal: %w", err)
 	}
 	var g goalFile
 	d := yaml.NewDecoder(bytes.NewReader(b))
 	d.KnownFields(true)
 	if err := d.Decode(&g); err != nil && err != io.EOF {
-		return event.GoalSpec{}, usagef("%s: %w", path, err)
+		return event.GoalSpec{}, "", usagef("%s: %w", path, err)
 	}
-	spec := event.GoalSpec{Text: strings.TrimSpace(g.Goal), Constraints: g.Constraints}
+	spec = event.GoalSpec{Text: strings.TrimSpace(g.Goal), Constraints: g.Constraints}
 	for _, a := range g.Acceptance {
 		spec.Acceptance = append(spec.Acceptance, a.Criterion)
 	}
 	nameCriteria(spec.Acceptance)
 	spec.Limits, err = g.Budget.limits(now)
 	if err != nil {
-		return spec, usagef("%s: %w", path, err)
+		return spec, "", usagef("%s: %w", path, err)
 	}
-	return spec, nil
+	return spec, g.Image, nil
 }
 
 // nameCriteria gives ids to criteria without one.

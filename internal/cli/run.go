@@ -23,7 +23,7 @@ type runFlags struct {
 	approvalTimeout   time.Duration
 	providerWait      time.Duration
 	patience          int64
-	sandbox           string
+	sandbox, image    string
 	unverified        bool
 	detach            bool
 	queue             bool
@@ -93,7 +93,9 @@ func (a *app) runCommand() *cobra.Command {
 	c.Flags().StringVar(&f.plan, "plan", "auto", "auto, always or never: when a plan has to be approved before anything is changed")
 	c.Flags().StringVar(&f.approve, "approve", "ask", "ask, auto (grant what policy asks, for this goal, on record) or never (deny it)")
 	c.Flags().StringVar(&f.sandbox, "sandbox", "", "what confines commands: auto (the strongest that holds here), bwrap, landlock,\n"+
-		"or none, on record (default: $BELAY_SANDBOX, else auto)")
+		"container, or none, on record (default: $BELAY_SANDBOX, else auto)")
+	c.Flags().StringVar(&f.image, "image", "", "the image of --sandbox container, which it implies (default: image in goal.yaml,\n"+
+		"else $BELAY_IMAGE); it is never fetched")
 	c.Flags().DurationVar(&f.approvalTimeout, "approval-timeout", 0, "a question that nobody answers within this time counts as denied (default: never)")
 	c.Flags().DurationVar(&f.providerWait, "provider-wait", 0, "how long a model that is overloaded, limited or unreachable is waited for (default: 30m;\n"+
 		"8h lets a night's run sit out an outage; the goal is parked meanwhile and spends nothing)")
@@ -139,11 +141,14 @@ func (a *app) run(f runFlags, args []string) error {
 func (a *app) request(f runFlags, args []string) (service.StartRequest, error) {
 	var req service.StartRequest
 	if f.file != "" {
-		spec, err := readGoalFile(f.file, time.Now())
+		spec, image, err := readGoalFile(f.file, time.Now())
 		if err != nil {
 			return req, err
 		}
 		req.Spec = spec
+		if f.image == "" && f.sandbox == "" {
+			f.image = image
+		}
 	}
 	if len(args) == 1 {
 		req.Spec.Text = args[0]
@@ -166,6 +171,12 @@ func (a *app) request(f runFlags, args []string) (service.StartRequest, error) {
 	}
 	if f.model == "" {
 		return req, usagef("name a model: --model openai:NAME, anthropic:NAME or script:FILE, or set BELAY_MODEL (belay demo needs none)")
+	}
+	if f.image != "" {
+		if f.sandbox != "" && f.sandbox != "container" {
+			return req, usagef("--image is for --sandbox container, not for %q", f.sandbox)
+		}
+		f.sandbox = "container:" + f.image
 	}
 	if f.sandbox == "" {
 		f.sandbox = a.Getenv("BELAY_SANDBOX")

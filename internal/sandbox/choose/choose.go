@@ -31,6 +31,10 @@ type Backend struct {
 	Name, ID string
 	// Open opens it; an error says that this machine lacks what it needs.
 	Open func(state string) (Opened, error)
+	// With, if set, makes the backend for what a setting names after a colon
+	// ("container:IMAGE"), and Pin resolves that to what the goal keeps.
+	With func(what string) func(state string) (Opened, error)
+	Pin  func(ctx context.Context, what string) (string, error)
 	// Automatic backends are candidates for Auto.
 	Automatic bool
 	// Confines says that a probe has something to find out. The backend without
@@ -84,10 +88,16 @@ func (c Chooser) find(ctx context.Context, setting string) (Backend, error) {
 	if setting == "" {
 		setting = Auto
 	}
+	name, what, _ := strings.Cut(setting, ":")
 	var known, why []string
 	for _, b := range c.Backends {
 		known = append(known, b.Name)
-		if b.Name != setting && (setting != Auto || !b.Automatic) {
+		if b.Name != name && (name != Auto || !b.Automatic) {
+			continue
+		}
+		b, err := b.of(ctx, what)
+		if err != nil {
+			why = append(why, err.Error())
 			continue
 		}
 		if !b.Confines {
@@ -111,6 +121,23 @@ func (c Chooser) find(ctx context.Context, setting string) (Backend, error) {
 			sandbox.ErrUnavailable, setting, strings.Join(why, "; "), remedy)
 	}
 	return Backend{}, fmt.Errorf("there is no sandbox %q: choose auto or one of %s", setting, strings.Join(dedupe(known), ", "))
+}
+
+// of is the backend for what stands after the colon.
+func (b Backend) of(ctx context.Context, what string) (Backend, error) {
+	if b.With == nil {
+		if what != "" {
+			return b, fmt.Errorf("the sandbox %s takes nothing after a colon, and %q stands there", b.Name, what)
+		}
+		return b, nil
+	}
+	what, err := b.Pin(ctx, what)
+	if err != nil {
+		return b, err
+	}
+	b.Name, b.Open = b.Name+":"+what, b.With(what)
+	b.ID = b.Name
+	return b, nil
 }
 
 func dedupe(all []string) []string {
@@ -205,6 +232,10 @@ type keptProbe struct {
 const retryAfter = time.Minute
 
 func (c Chooser) file(id string) string {
+	if strings.ContainsAny(id, ":/") {
+		sum := sha256.Sum256([]byte(id))
+		id = hex.EncodeToString(sum[:12])
+	}
 	return filepath.Join(c.State, "probes", strings.ReplaceAll(id, " ", "-")+".json")
 }
 

@@ -201,3 +201,41 @@ func TestAProbeThatWasKilledIsNoFinding(t *testing.T) {
 		t.Errorf("%q, %d left: %v", name, left, err)
 	}
 }
+
+// A backend may take what it works with from the setting, and the goal keeps
+// what that meant at its start.
+func TestASettingNamesWhatABackendWorksWith(t *testing.T) {
+	t.Parallel()
+	opened := ""
+	image := Backend{Name: "image", ID: "image", Confines: true, Open: func(string) (Opened, error) { return nil, errors.New("names no image") },
+		With: func(what string) func(string) (Opened, error) {
+			return func(state string) (Opened, error) {
+				opened = what
+				return landlock.New(state, landlock.Options{})
+			}
+		},
+		Pin: func(_ context.Context, what string) (string, error) {
+			if what == "" {
+				return "", errors.New("names no image")
+			}
+			return strings.TrimSuffix(what, "#1") + "#1", nil
+		}}
+	c := Chooser{State: stateDir(t), Backends: []Backend{image, unconfined}}
+	for range 2 { // the second time from what is kept
+		if got, err := c.Pick(t.Context(), "image:a/b:c"); err != nil || got != "image:a/b:c#1" {
+			t.Fatalf("%q %v", got, err)
+		}
+	}
+	box, err := c.Open(t.Context(), "image:a/b:c#1")
+	if err != nil || opened != "a/b:c#1" {
+		t.Fatalf("%v: opened with %q", err, opened)
+	}
+	if err := box.Close(); err != nil {
+		t.Error(err)
+	}
+	for setting, want := range map[string]string{"image": "names no image", "none:x": "takes nothing after a colon", "imag:x": "there is no sandbox"} {
+		if got, err := c.Pick(t.Context(), setting); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %q %v, want %q", setting, got, err, want)
+		}
+	}
+}

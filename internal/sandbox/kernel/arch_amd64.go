@@ -6,4 +6,7 @@ import "golang.org/x/sys/unix"
 
 const auditArch = unix.AUDIT_ARCH_X86_64
 
-var forbiddenHere = []uintptr{unix.SYS_IOPL, unix.SYS_IOPERM, unix.SYS_MODIFY_LDT, unix.SYS__SYSCTL, unix.SYS_USELIB, unix.SYS_USTAT}
+var forbiddenHere = []call{{"iopl", unix.SYS_IOPL}, {"ioperm", unix.SYS_IOPERM}, {"modify_ldt", unix.SYS_MODIFY_LDT}, {"_sysctl", unix.SYS__SYSCTL},
+	{"uselib", unix.SYS_USELIB}, {"ustat", unix.SYS_USTAT}}
+
+const profileArch = "SCMP_ARCH_X86_64"

@@ -6,4 +6,6 @@ import "golang.org/x/sys/unix"
 
 const auditArch = unix.AUDIT_ARCH_AARCH64
 
-var forbiddenHere []uintptr
+var forbiddenHere []call
+
+const profileArch = "SCMP_ARCH_AARCH64"

@@ -22,24 +22,36 @@ const (
 	NoSockets
 )
 
+// call is one system call.
+type call struct {
+	name string
+	nr   uintptr
+}
+
 // forbidden are calls that change the machine, reach into other processes or
 // into the kernel, or make a new way round the other fences. arch.go adds those
 // that only some processors have.
-var forbidden = []uintptr{
-	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE, unix.SYS_FSOPEN, unix.SYS_FSCONFIG,
-	unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR, unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_CHROOT,
-	unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY,
-	unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD,
-	unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE,
-	unix.SYS_REBOOT, unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD,
-	unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_SYSLOG, unix.SYS_VHANGUP,
-	unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_KCMP, unix.SYS_FANOTIFY_INIT, unix.SYS_NFSSERVCTL, unix.SYS_PIDFD_GETFD,
+var forbidden = []call{
+	{"mount", unix.SYS_MOUNT}, {"umount2", unix.SYS_UMOUNT2}, {"pivot_root", unix.SYS_PIVOT_ROOT}, {"move_mount", unix.SYS_MOVE_MOUNT},
+	{"open_tree", unix.SYS_OPEN_TREE}, {"fsopen", unix.SYS_FSOPEN}, {"fsconfig", unix.SYS_FSCONFIG}, {"fsmount", unix.SYS_FSMOUNT},
+	{"fspick", unix.SYS_FSPICK}, {"mount_setattr", unix.SYS_MOUNT_SETATTR}, {"unshare", unix.SYS_UNSHARE}, {"setns", unix.SYS_SETNS},
+	{"chroot", unix.SYS_CHROOT}, {"keyctl", unix.SYS_KEYCTL}, {"add_key", unix.SYS_ADD_KEY}, {"request_key", unix.SYS_REQUEST_KEY},
+	{"bpf", unix.SYS_BPF}, {"perf_event_open", unix.SYS_PERF_EVENT_OPEN}, {"userfaultfd", unix.SYS_USERFAULTFD}, {"kexec_load", unix.SYS_KEXEC_LOAD},
+	{"kexec_file_load", unix.SYS_KEXEC_FILE_LOAD}, {"init_module", unix.SYS_INIT_MODULE}, {"finit_module", unix.SYS_FINIT_MODULE},
+	{"delete_module", unix.SYS_DELETE_MODULE}, {"reboot", unix.SYS_REBOOT}, {"swapon", unix.SYS_SWAPON}, {"swapoff", unix.SYS_SWAPOFF},
+	{"acct", unix.SYS_ACCT}, {"quotactl", unix.SYS_QUOTACTL}, {"quotactl_fd", unix.SYS_QUOTACTL_FD}, {"settimeofday", unix.SYS_SETTIMEOFDAY},
+	{"clock_settime", unix.SYS_CLOCK_SETTIME}, {"syslog", unix.SYS_SYSLOG}, {"vhangup", unix.SYS_VHANGUP},
+	{"open_by_handle_at", unix.SYS_OPEN_BY_HANDLE_AT}, {"kcmp", unix.SYS_KCMP}, {"fanotify_init", unix.SYS_FANOTIFY_INIT},
+	{"nfsservctl", unix.SYS_NFSSERVCTL}, {"pidfd_getfd", unix.SYS_PIDFD_GETFD},
 }
 
 // absent are calls that are answered as if the kernel did not have them, so
 // that programs go the older way that a filter can see into: io_uring makes
 // sockets past it, clone3 hides its flags behind a pointer.
-var absent = []uintptr{unix.SYS_CLONE3, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER}
+var absent = []call{
+	{"clone3", unix.SYS_CLONE3}, {"io_uring_setup", unix.SYS_IO_URING_SETUP}, {"io_uring_enter", unix.SYS_IO_URING_ENTER},
+	{"io_uring_register", unix.SYS_IO_URING_REGISTER},
+}
 
 const (
 	offNr, offArch, offArg0, offArg1 = 0, 4, 16, 24
@@ -62,11 +74,11 @@ func Filter(s Sockets) []unix.SockFilter {
 	if runtime.GOARCH == "amd64" {
 		p.when(unix.BPF_JGE, x32Bit, retErrno|uint32(unix.ENOSYS))
 	}
-	for _, nr := range append(forbidden, forbiddenHere...) {
-		p.when(unix.BPF_JEQ, uint32(nr), retErrno|uint32(unix.EPERM))
+	for _, c := range append(forbidden, forbiddenHere...) {
+		p.when(unix.BPF_JEQ, uint32(c.nr), retErrno|uint32(unix.EPERM))
 	}
-	for _, nr := range absent {
-		p.when(unix.BPF_JEQ, uint32(nr), retErrno|uint32(unix.ENOSYS))
+	for _, c := range absent {
+		p.when(unix.BPF_JEQ, uint32(c.nr), retErrno|uint32(unix.ENOSYS))
 	}
 	p.ifCall(unix.SYS_CLONE, func(q *program) {
 		q.load(offArg0)

@@ -60,6 +60,9 @@ func TestBuildsAndTestsRunInEverySandbox(t *testing.T) {
 			continue
 		}
 		for _, b := range backends {
+			if b.ID == "container" {
+				continue // the tools are the image's, and the test's image has none
+			}
 			t.Run(p.tool+"/"+b.ID, func(t *testing.T) {
 				t.Parallel()
 				dir, err := os.MkdirTemp(base, "b")

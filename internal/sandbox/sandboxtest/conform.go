@@ -119,8 +119,11 @@ func deadline(t *testing.T, w *world) {
 
 func grace(t *testing.T, w *world) {
 	c := w.command(`trap 'echo cleaning; sleep 0.2; echo clean; exit 5' TERM; echo up; while :; do sleep 0.05; done`)
-	c.Timeout, c.Grace = 500*time.Millisecond, 10*time.Second
-	if res, out := w.run(c); !res.TimedOut || res.ExitCode != 5 || !strings.Contains(out, "clean\n") {
+	c.Grace = 30 * time.Second
+	p := w.start(c)
+	w.says(p, "up\n") // its trap is set
+	w.must(p.Stop(context.Background(), "enough"))
+	if res, out := w.end(context.Background(), p); res.Stopped != "enough" || res.ExitCode != 5 || !strings.Contains(out, "clean\n") {
 		t.Errorf("%+v %q", res, out)
 	}
 }

@@ -18,8 +18,13 @@ import (
 
 func TestMain(m *testing.M) {
 	Main()
+	if e := contained(); e != nil {
+		backends = append(backends, *e)
+	}
 	Worker(append(backends, unconfined)...)
-	os.Exit(m.Run())
+	code := m.Run()
+	removeImage()
+	os.Exit(code)
 }
 
 var unconfined = Backend{ID: "none", Open: func(state string) (Opened, error) { return none.New(state) }}
@@ -39,7 +44,11 @@ var gaps = map[string]map[string]string{
 		"write a git hook": "gap", "write a git hook in a nested repository": "gap", "write git's configuration": "gap",
 		"replace git's configuration": "gap", "write the configuration of a nested repository": "gap", "replace the git directory": "gap",
 		"write belay.yaml": "gap"},
+	"container": {"many files that fill the disk": "gap", "connect to an abstract Unix socket, network granted": "gap"},
 }
+
+// columns are the backends of the table, whether or not they are all here.
+var columns = []string{"bwrap", "landlock", "landlock alone", "container"}
 
 // groups reports whether this user can make control groups; then those hold
 // what resource limits cannot.
@@ -70,17 +79,17 @@ func TestEscapes(t *testing.T) {
 func TestTheTableOfAttemptsIsWhatIsTried(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| attempt |")
-	for _, b := range backends {
-		table.WriteString(" " + b.ID + " |")
+	for _, id := range columns {
+		table.WriteString(" " + id + " |")
 	}
-	table.WriteString("\n| --- |" + strings.Repeat(" --- |", len(backends)) + "\n")
+	table.WriteString("\n| --- |" + strings.Repeat(" --- |", len(columns)) + "\n")
 	known := map[string]bool{}
 	for _, a := range Attempts() {
 		known[a] = true
 		table.WriteString("| " + a + " |")
-		for _, b := range backends {
+		for _, id := range columns {
 			word := "held"
-			switch gaps[b.ID][a] {
+			switch gaps[id][a] {
 			case "gap":
 				word = "**gap**"
 			case "user":

@@ -4,6 +4,7 @@ package sandboxtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -264,4 +265,26 @@ func content(path string) string {
 		return err.Error()
 	}
 	return string(b)
+}
+
+// Tried reports whether a backend runs a command in the given folder, which it
+// makes, at all.
+func Tried(box sandbox.Sandbox, repo string) error {
+	if err := os.MkdirAll(repo, 0o755); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	p, err := box.Start(ctx, sandbox.Command{Key: "tried.1", Shell: "echo ran > ran", Dir: repo, Workspace: repo, Env: []string{"HOME=" + repo}, Timeout: 40 * time.Second})
+	if err != nil {
+		return err
+	}
+	res, err := p.Wait(ctx)
+	if err == nil && res.SpawnError != "" {
+		err = errors.New(res.SpawnError)
+	}
+	if err == nil && !exists(filepath.Join(repo, "ran")) {
+		err = fmt.Errorf("a command did not do what it should: %+v", res)
+	}
+	return err
 }

@@ -184,9 +184,12 @@ func (s *Sandbox) specOf(c sandbox.Command) (spec, error) {
 	l.Env = append(slices.DeleteFunc(slices.Clone(l.Env), func(kv string) bool {
 		return strings.HasPrefix(kv, EnvAttempt+"=") || strings.HasPrefix(kv, EnvAttemptID+"=")
 	}), EnvAttempt+"="+c.Key, EnvAttemptID+"="+id)
-	return spec{Format: format, Key: c.Key, ID: id, Boot: s.boot, Launch: l,
-		Timeout: c.Timeout, Grace: c.Grace, MaxOutput: c.MaxOutput,
-		Limits: s.limitsOf(c)}, nil
+	sp := spec{Format: format, Key: c.Key, ID: id, Boot: s.boot, Launch: l,
+		Timeout: c.Timeout, Grace: c.Grace, MaxOutput: c.MaxOutput}
+	if l.End == nil {
+		sp.Limits = s.limitsOf(c)
+	}
+	return sp, nil
 }
 
 func (s *Sandbox) limitsOf(c sandbox.Command) limits {
@@ -418,6 +421,9 @@ func (s *Sandbox) endGone(key string) error {
 	_ = r.readJSON(shimFile, &m)
 	g := groupsOf(m.Group)
 	g.kill()
+	if m.Pid != 0 && sp.Launch.End != nil {
+		endBeyond(sp.Launch)
+	}
 	ended, left := endMarked(sp.ID)
 	g.remove()
 	switch {

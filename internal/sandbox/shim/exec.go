@@ -18,7 +18,7 @@ import (
 // spawn starts the command with the given output. It must be called on the
 // thread that stays for the shim's life: the parent-death signal is bound to
 // it.
-func (sp spec) spawn(r record, output *os.File, g groups) (int, error) {
+func (sp spec) spawn(r record, input, output *os.File, g groups) (int, error) {
 	if st, err := os.Stat(sp.Launch.Dir); err != nil {
 		return 0, fmt.Errorf("working directory: %w", err)
 	} else if !st.IsDir() {
@@ -28,14 +28,15 @@ func (sp spec) spawn(r record, output *os.File, g groups) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	null, err := os.OpenFile(os.DevNull, os.O_RDONLY, 0)
-	if err != nil {
-		return 0, err
+	if input == nil {
+		if input, err = os.OpenFile(os.DevNull, os.O_RDONLY, 0); err != nil {
+			return 0, err
+		}
+		defer input.Close()
 	}
-	defer null.Close()
 	attr := &syscall.ProcAttr{
 		Dir: sp.Launch.Dir, Env: sp.Launch.Env,
-		Files: []uintptr{null.Fd(), output.Fd(), output.Fd()},
+		Files: []uintptr{input.Fd(), output.Fd(), output.Fd()},
 		// Its own session: no terminal to open, and groups that hold nobody
 		// else.
 		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},

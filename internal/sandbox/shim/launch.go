@@ -33,10 +33,26 @@ type Launch struct {
 	// record holds once the command really ran: without it, a first process that
 	// ended by itself means that the backend could not set the command up.
 	Proof string `json:"proof,omitempty"`
+	// End is for a backend whose command need not descend from the shim: the
+	// program, with its arguments, that ends and removes what the first process
+	// has started. It runs at every end, and may find nothing left to do. With
+	// it, the first process's standard input is a pipe that the shim holds (a line
+	// asks the command to end, its end says that the shim is gone), and limits
+	// are the backend's.
+	End []string `json:"end,omitempty"`
 	// Absent are files that must not come into being: what has appeared there
 	// when the command has ended is removed, and the output says so.
 	Absent []string `json:"absent,omitempty"`
 }
+
+// The environment markers that every process of a command carries.
+const (
+	// EnvAttempt holds the attempt key, for people.
+	EnvAttempt = "BELAY_ATTEMPT"
+	// EnvAttemptID holds the record's random id, by which leftovers are found:
+	// keys of two state directories may be equal, ids are not.
+	EnvAttemptID = "BELAY_ATTEMPT_ID"
+)
 
 // ProofFile is where a helper lets the backend write its Proof, in the
 // directory of the record.

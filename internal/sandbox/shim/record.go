@@ -33,15 +33,6 @@ const (
 	scratchDir  = "scratch" // as in Scratch
 )
 
-// The environment markers that every process of a command carries.
-const (
-	// EnvAttempt holds the attempt key, for people.
-	EnvAttempt = "BELAY_ATTEMPT"
-	// EnvAttemptID holds the record's random id, by which leftovers are found:
-	// keys of two state directories may be equal, ids are not.
-	EnvAttemptID = "BELAY_ATTEMPT_ID"
-)
-
 // format is the version of the record's files. A shim is always the same
 // binary as the worker that started it, but a later worker may be another.
 const format = 1

@@ -164,11 +164,16 @@ type supervisor struct {
 	from    *os.File // the command's output: read here,
 	to      *os.File // written there
 
+	// life is the shim's end of the first process's standard input, where the
+	// backend wants one.
+	life *os.File
+
 	main    int
 	exited  chan syscall.WaitStatus // the command's first process ended
 	empty   chan struct{}           // no child is left, hence no descendant
 	signals chan os.Signal
 	stops   chan string
+	beyond  beyond
 
 	mu     sync.Mutex
 	cpu    time.Duration
@@ -287,7 +292,14 @@ func (s *supervisor) run(started func()) sandbox.Result {
 	var err error
 	s.began = time.Now()
 	s.groups = <-s.entered
-	s.main, err = s.spec.spawn(s.record, s.to, s.groups)
+	var input *os.File
+	if s.spec.Launch.End != nil {
+		input, s.life, err = os.Pipe()
+	}
+	if err == nil {
+		s.main, err = s.spec.spawn(s.record, input, s.to, s.groups)
+	}
+	input.Close() // of nil is nothing
 	s.to.Close()
 	if err != nil {
 		started()
@@ -360,8 +372,11 @@ func (s *supervisor) reap() {
 		s.cpu += time.Duration(ru.Utime.Nano() + ru.Stime.Nano())
 		s.maxRSS = max(s.maxRSS, ru.Maxrss*1024)
 		s.mu.Unlock()
-		if pid == s.main {
+		switch pid {
+		case s.main:
 			s.exited <- ws
+		default:
+			s.beyond.ended(pid)
 		}
 	}
 }
@@ -442,6 +457,7 @@ func (s *supervisor) over(ws syscall.WaitStatus, next <-chan time.Time) <-chan t
 	if s.phase != untouched {
 		return next
 	}
+	s.endBeyond()
 	s.phase = winding
 	return time.After(windDown)
 }
@@ -456,6 +472,11 @@ func (s *supervisor) ask() <-chan time.Time {
 		grace = min(grace, leftoverGrace)
 	}
 	s.phase = asked
+	if s.spec.Launch.End != nil {
+		// It does not matter if nobody reads any more: then it is over.
+		_, _ = s.life.WriteString("end\n")
+		return time.After(grace)
+	}
 	tree := s.living()
 	if s.spec.Launch.Keeper {
 		tree = slices.DeleteFunc(tree, func(p procStat) bool { return p.pid == s.main || p.pgrp == s.main })
@@ -472,6 +493,7 @@ func (s *supervisor) escalate() <-chan time.Time {
 	case winding:
 		return s.ask()
 	case asked:
+		s.endBeyond()
 		s.phase = killing
 		s.killEnd = time.Now().Add(killFor)
 		s.pause = time.Millisecond
@@ -500,7 +522,7 @@ func (s *supervisor) giveUp() {
 // first one's end are counted as survivors.
 func (s *supervisor) living() []procStat {
 	tree := descendants()
-	if s.isOver {
+	if s.isOver && s.spec.Launch.End == nil {
 		for _, p := range tree {
 			s.extra[Identity{Pid: p.pid, Start: p.start}] = true
 		}
