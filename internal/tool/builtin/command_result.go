@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"belay/internal/event"
 	"belay/internal/fault"
@@ -161,9 +160,11 @@ func limitOf(c sandbox.Command) string {
 	return fmt.Sprintf(" of %g s", c.Timeout.Seconds())
 }
 
-// inPlainWords is the first line of what the model is told.
+// inPlainWords is the first line of what the model is told. However long it
+// took, the time is written in one form: two runs that differ in nothing else
+// must be seen to be the same.
 func inPlainWords(c sandbox.Command, res sandbox.Result) string {
-	after := " after " + res.Duration.Round(10*time.Millisecond).String()
+	after := fmt.Sprintf(" after %.2fs", res.Duration.Seconds())
 	switch {
 	case res.SpawnError != "":
 		return "could not be started: " + res.SpawnError + "\n"

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"belay/internal/core/progress"
 	"belay/internal/event"
 	"belay/internal/fault"
 	"belay/internal/sandbox"
@@ -20,7 +21,7 @@ func TestHowACommandEndedIsJudgedAndSaid(t *testing.T) {
 		kind    fault.Kind
 		says    []string
 	}{
-		{sandbox.Result{}, event.Succeeded, "", []string{"exit code 0 after 0s"}},
+		{sandbox.Result{}, event.Succeeded, "", []string{"exit code 0 after 0.00s"}},
 		{sandbox.Result{ExitCode: 2}, event.Failed, fault.ExitStatus, []string{"exit code 2"}},
 		{sandbox.Result{Signal: "SIGKILL"}, event.Failed, fault.ExitStatus, []string{"signal SIGKILL"}},
 		{sandbox.Result{TimedOut: true, Signal: "SIGTERM"}, event.Failed, fault.TimedOut, []string{"timed out", "limit of 3 s"}},
@@ -44,5 +45,19 @@ func TestHowACommandEndedIsJudgedAndSaid(t *testing.T) {
 				t.Errorf("%+v is told as %q, without %q", j.res, b.String(), s)
 			}
 		}
+	}
+}
+
+// TestOnlyTheTimeOfTwoLooksDiffers: a command that is run again and again with
+// the same answer is seen to go round in a circle, however long each run took.
+func TestOnlyTheTimeOfTwoLooksDiffers(t *testing.T) {
+	t.Parallel()
+	seen := map[string]time.Duration{}
+	for _, d := range []time.Duration{0, 3 * time.Millisecond, 10 * time.Millisecond, 130 * time.Millisecond, time.Second, 1300 * time.Millisecond,
+		time.Minute, 62 * time.Second, 61500 * time.Millisecond, time.Hour, 2*time.Hour + 3*time.Second} {
+		seen[progress.Blur(inPlainWords(sandbox.Command{}, sandbox.Result{Duration: d}), false)] = d
+	}
+	if len(seen) != 1 {
+		t.Errorf("the same answer is seen as %d: %v", len(seen), seen)
 	}
 }
