@@ -37,7 +37,7 @@ const patience = 60 * time.Second
 
 // world is a server on a port of its own, with one token of each scope.
 type world struct {
-	t       *testing.T
+	t       testing.TB
 	api     *API
 	service *service.Service
 	url     string
@@ -67,7 +67,7 @@ func (c counting) Follow(ctx context.Context, goal string, after uint64) iter.Se
 	}
 }
 
-func newWorld(t *testing.T, l Limits) *world {
+func newWorld(t testing.TB, l Limits) *world {
 	t.Helper()
 	w := &world{t: t, secret: map[token.Scope]string{}, repo: t.TempDir(), closed: make(chan struct{}, 1000),
 		http: &http.Client{Transport: &http.Transport{}}}
