@@ -81,7 +81,7 @@ async function always(from, s, p, say) {
   const save = h("input", { type: "checkbox", id: "save-rule" });
   const yes = await ask("Always allow this?", [h("p", {}, "From now on this is allowed without a question, in this goal:"),
     h("ul", {}, found.rules.map((r) => h("li", {}, h("code", {}, [r.tool && "tool " + r.tool, r.command && "command " + r.command, r.path && "path " + r.path].filter(Boolean).join("  "))))),
-    h("p", {}, save, h("label", { for: "save-rule" }, " also in my policy file, for goals that start later"))], "Allow");
+    h("p", { class: "check" }, save, h("label", { for: "save-rule" }, "also in my policy file, for goals that start later"))], "Allow");
   if (yes) await act(from, s, "always", { op_id: p.op_id, intent: p.intent.hash, rules: found.rules, save: save.checked }, say);
 }
 
@@ -111,13 +111,14 @@ async function look(b, s, o, say) {
 // question is a question of the model, or a claim that nothing could check.
 function question(s, may, say) {
   const asked = (s.open_operations || []).some((o) => o.tool_name === "ask_user");
+  const manual = (s.criteria || []).some((c) => c.kind === "manual" && c.result === "unknown");
   const words = h("textarea", { rows: "2", "aria-label": "Your answer", placeholder: asked ? "Your answer" : "What is missing, or anything else", "data-keep": "answer" });
   return h("article", { class: "ask", "aria-label": "The goal asks" },
-    h("h2", {}, asked ? "The model asks" : "Is it done?"),
+    h("h2", {}, asked ? "The model asks" : manual ? "Your judgement is asked" : "Is it done?"),
     h("pre", { class: "asked" }, s.wait_detail || "It waits for you."),
     may.answer && [words, h("p", { class: "buttons" },
-      !asked && button(s, say, "Accept as done", "approve", {}, { class: "primary" }),
-      !asked && button(s, say, "Not done", "deny", () => ({ reason: words.value }), { class: "danger", "data-keep": "notdone" }),
+      !asked && button(s, say, manual ? "It holds" : "Accept as done", "approve", {}, { class: "primary" }),
+      !asked && button(s, say, manual ? "It does not" : "Not done", "deny", () => ({ reason: words.value }), { class: "danger", "data-keep": "notdone" }),
       button(s, say, "Send", "say", () => ({ text: words.value }), { class: asked ? "primary" : "", "data-keep": "send-answer" }))]);
 }
 

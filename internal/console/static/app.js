@@ -51,12 +51,12 @@ function route() {
   goals.mark(part === "goal" ? id : "");
   if (part === "goal" && id) {
     shown = new Goal(main, decodeURIComponent(id), may, state("goal"));
-    main.scrollTop = 0;
   } else if (part === "new" && may.operate) {
     fill(main, startForm(self));
   } else {
     fill(main, h("div", { class: "empty" }, h("p", {}, "Pick a goal to see where it stands.")));
   }
+  main.scrollTop = 0;
   if (part) main.focus({ preventScroll: true });
 }
 

@@ -38,13 +38,22 @@ export function toast(message) {
 
 const pretty = (v) => JSON.stringify(v, null, 2);
 
-export async function showEvent(goal, entry, jump) {
+// showEvent shows what is recorded. jump goes to an event of the timeline, if it
+// is there; a cause that is not is shown in its turn.
+export async function showEvent(goal, seq, jump) {
   const inside = h("div", {}, "…");
-  const d = dialog(`Event ${entry.seq}`, inside);
+  const d = dialog(`Event ${seq}`, inside);
+  const cause = async (id) => {
+    d.close();
+    if (jump(id)) return;
+    const from = Math.max(0, seq - 1000);
+    const found = (await get(`${goalPath(goal, "events")}?after=${from}&limit=${seq - from}`)).find((e) => e.id === id);
+    if (found) showEvent(goal, found.seq, jump);
+  };
   try {
-    const [e] = await get(`${goalPath(goal, "events")}?after=${entry.seq - 1}&limit=1`);
+    const [e] = await get(`${goalPath(goal, "events")}?after=${seq - 1}&limit=1`);
     fill(inside, h("dl", {}, [["Type", e.type], ["Time", instant(e.time)], ["By", e.actor], ["Turn", e.turn_id], ["Operation", e.op_id], ["Fence", String(e.fence)],
-      ["Cause", e.cause && h("button", { type: "button", class: "ref", onclick: () => { d.close(); jump(e.cause); } }, e.cause)], ["Hash", e.hash]]
+      ["Cause", e.cause && h("button", { type: "button", class: "ref", onclick: () => cause(e.cause).catch((err) => toast(err.message)) }, e.cause)], ["Hash", e.hash]]
       .filter(([, v]) => v).map(([k, v]) => [h("dt", {}, k), h("dd", {}, v)])), h("pre", { tabindex: "0", "aria-label": "what is recorded" }, pretty(e.payload)));
   } catch (err) { fill(inside, h("p", { class: "bad" }, err.message)); }
 }

@@ -84,13 +84,13 @@ export class Goal {
     const f = face(s);
     settle(this.head, key(f, s.text, s.current_action, s.wait_detail, s.wait_until, s.pause_detail, s.refused, s.hand_off, s.status), () => [
       h("h1", {}, s.text),
-      h("p", { class: "now" }, chip(f), s.current_action && h("span", { class: "doing" }, s.current_action), this.spinner(f)),
+      h("p", { class: "now" }, chip(f), s.current_action && s.current_action !== f.word && !["approval", "user_input"].includes(s.wait_reason) && h("span", { class: "doing" }, s.current_action), this.spinner(f)),
       this.why(s),
       controls(s, this.may, say, () => showReport(s.goal)),
     ]);
     questions(this.ask, s, this.may, say, (op) => this.operation(op));
     settle(this.plan, key(s.plan, s.todos, s.permission_mode, s.decisions), () => this.drawPlan(s));
-    settle(this.criteria, key(s.criteria, s.missing), () => this.drawCriteria(s, say));
+    settle(this.criteria, key(s.criteria, s.missing, s.wait_reason), () => this.drawCriteria(s, say));
     settle(this.budget, key(s.budget), () => this.drawBudget(s.budget));
     settle(this.tests, key(s.latest_successful_test, s.recent_test_failures, s.revision), () => this.drawTests(s));
     settle(this.trouble, key(s.fault, s.hand_off, s.refused, s.open_operations), () => this.drawTrouble(s));
@@ -136,7 +136,7 @@ export class Goal {
         h("div", {}, h("strong", {}, c.id), " ", h("span", { class: "dim" }, words(c.kind)), c.text && h("p", {}, c.text), c.command && h("p", {}, h("code", {}, c.command)),
           c.evidence?.length > 0 && h("p", { class: "dim" }, "evidence ", c.evidence.map((e) => this.ref(e))),
           c.result !== "pass" && c.reason && h("p", { class: "dim" }, c.reason),
-          c.kind === "manual" && c.result === "unknown" && !ended(s) && this.may.answer && this.judge(s, c, say)))))
+          c.kind === "manual" && c.result === "unknown" && !ended(s) && this.may.answer && s.wait_reason !== "user_input" && this.judge(s, c, say)))))
         : h("p", { class: "none" }, "No criteria: nothing can check a claim of completion, so it waits for you."),
     ];
   }
@@ -152,7 +152,7 @@ export class Goal {
       h("h2", {}, "Budget", b.limits?.deadline && h("span", { class: "aside" }, "until " + when(b.limits.deadline))),
       rows.length ? h("table", {}, h("thead", {}, h("tr", {}, ["", "used", "reserved", "limit", "left"].map((t) => t ? h("th", { scope: "col" }, t) : h("td", {})))),
         h("tbody", {}, rows.map((d) => h("tr", {}, h("th", { scope: "row" }, dimensions[d]), h("td", {}, amount(d, b.used?.[d] || 0)), h("td", {}, b.reserved?.[d] ? amount(d, b.reserved[d]) : "–"),
-          h("td", {}, b.limits?.[d] ? amount(d, b.limits[d]) : "none"), h("td", {}, b.limits?.[d] ? [h("meter", { min: "0", max: String(b.limits[d]), low: String(b.limits[d] * 0.2), optimum: String(b.limits[d]), value: String(b.left?.[d] ?? 0), "aria-label": dimensions[d] + " left" }), amount(d, b.left?.[d] ?? 0)] : ""))))) : h("p", { class: "none" }, "Nothing used yet."),
+          h("td", {}, b.limits?.[d] ? amount(d, b.limits[d]) : "–"), h("td", {}, b.limits?.[d] ? [h("meter", { min: "0", max: String(b.limits[d]), low: String(b.limits[d] * 0.2), optimum: String(b.limits[d]), value: String(b.left?.[d] ?? 0), "aria-label": dimensions[d] + " left" }), amount(d, b.left?.[d] ?? 0)] : ""))))) : h("p", { class: "none" }, "Nothing used yet."),
     ];
   }
 
@@ -174,7 +174,7 @@ export class Goal {
       s.hand_off && [h("h2", {}, "Handed off"), h("p", {}, s.hand_off.why),
         [["done", "Done"], ["missing", "Missing"], ["running", "Running"]].map(([k, name]) => s.hand_off[k]?.length > 0 && [h("h3", {}, name), h("ul", {}, s.hand_off[k].map((x) => h("li", {}, x)))]),
         h("p", { class: "dim" }, s.hand_off.how_to_resume)],
-      s.open_operations?.length > 0 && [h("h2", {}, "Open operations"), h("ul", { class: "ops" }, s.open_operations.map((o) => h("li", {}, this.ref(o.op_id), " ", h("strong", {}, o.tool_name), " ", h("span", { class: "dim" }, words(o.phase)), " ", h("code", {}, o.command || (o.paths || []).join(" ")))))],
+      s.open_operations?.length > 0 && [h("h2", {}, "Open operations"), h("ul", { class: "ops" }, s.open_operations.map((o) => h("li", {}, this.ref(o.op_id), " ", h("strong", {}, o.tool_name), " ", h("span", { class: "dim" }, words(o.phase)), " ", (o.command || o.paths?.length > 0) && h("code", {}, o.command || o.paths.join(" ")))))],
     ];
   }
 

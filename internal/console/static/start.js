@@ -11,8 +11,8 @@ export function startForm(self) {
   const tests = h("textarea", { id: "g-tests", rows: "2", spellcheck: "false", placeholder: "go test ./..." });
   const model = h("input", { id: "g-model", type: "text", spellcheck: "false", placeholder: self.model || "provider:name", required: !self.model });
   const option = (id, words) => h("select", { id }, Object.entries(words).map(([v, t]) => h("option", { value: v }, t)));
-  const approve = option("g-approve", { ask: "ask me what policy asks", auto: "grant it for this goal, on record", never: "deny it" });
-  const plan = option("g-plan", { auto: "when it is more than small", always: "always", never: "never" });
+  const approve = option("g-approve", { ask: "ask me", auto: "grant it, on record", never: "deny it" });
+  const plan = option("g-plan", { auto: "if it is not small", always: "always", never: "never" });
   const number = (id) => h("input", { id, type: "number", min: "0", step: "any" });
   const steps = number("g-steps"), tokens = number("g-tokens"), cost = number("g-cost");
   const constraints = h("textarea", { id: "g-constraints", rows: "2" });

@@ -18,7 +18,7 @@ export class Timeline {
     const find = h("input", { type: "search", "aria-label": "Search the timeline", placeholder: "Search", oninput: () => { this.search = find.value.toLowerCase(); this.narrow(); } });
     this.element = h("section", { class: "card timeline-card" },
       h("h2", {}, "Timeline", this.status),
-      h("div", { class: "tools" }, find, h("button", { type: "button", onclick: () => this.all() }, "Load from the start"), h("span", {}, this.follow, h("label", { for: "follow" }, " follow"))),
+      h("div", { class: "tools" }, find, h("button", { type: "button", onclick: () => this.all() }, "Load from the start"), h("span", { class: "check" }, this.follow, h("label", { for: "follow" }, "follow"))),
       this.list.element);
   }
 
@@ -77,7 +77,7 @@ export class Timeline {
   row(e) {
     const cause = e.cause && this.byID.get(e.cause);
     return h("div", { class: "entry tone-" + entryTone(e.event_type) },
-      h("button", { type: "button", class: "seq", "aria-label": "event " + e.seq, onclick: () => showEvent(this.goal, e, (id) => this.jump(id)) }, String(e.seq)),
+      h("button", { type: "button", class: "seq", "aria-label": "event " + e.seq, onclick: () => showEvent(this.goal, e.seq, (id) => this.jump(id)) }, String(e.seq)),
       instant(e.time),
       h("span", { class: "name" }, e.event_type),
       e.op_id ? h("button", { type: "button", class: "ref", onclick: () => this.show(e.op_id) }, e.op_id) : h("span", {}),
@@ -87,9 +87,10 @@ export class Timeline {
 
   jump(id) {
     const i = this.seen.findIndex((e) => e.id === id);
-    if (i < 0) return;
+    if (i < 0) return false;
     this.pin(false);
     const row = this.list.show(i);
     row?.querySelector("button")?.focus({ preventScroll: true });
+    return true;
   }
 }

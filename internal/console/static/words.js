@@ -16,7 +16,8 @@ export function face(g) {
   if (g.wait_reason === "approval") return { word: "waits for your approval", tone: "you", mark: "?" };
   if (g.wait_reason === "user_input") return { word: "waits for your answer", tone: "you", mark: "?" };
   if (g.wait_reason) return { word: "waits: " + words(g.wait_reason), tone: "wait", mark: "…" };
-  if (g.held === false) return { word: "ready for a worker", tone: "wait", mark: "…" };
+  if (g.held && g.current_action === "ready for a worker") return { word: "starting", tone: "go", mark: "▶" };
+  if (g.held === false || g.current_action === "ready for a worker") return { word: "ready for a worker", tone: "wait", mark: "…" };
   return { word: "running", tone: "go", mark: "▶" };
 }
 
