@@ -203,3 +203,62 @@ func TestAttachAndTop(t *testing.T) {
 	}
 	w.must(0, "cancel", goal)
 }
+
+// TestPeopleAreTold: when a goal waits for them and when it has ended, by a
+// command that gets no credentials, in the foreground, in the background and by
+// a worker.
+func TestPeopleAreTold(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(w *world, model string){
+		"run":    func(w *world, model string) { w.must(3, askingRun(model)...) },
+		"detach": func(w *world, model string) { w.must(0, askingRun(model, "--detach")...) },
+		"worker": func(w *world, model string) { w.worker(); w.queue(model, "--approve", "ask") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, toy())
+			w.env = append(w.env, "OPENAI_API_KEY=sk-0123456789abcdefghijklmn",
+				`BELAY_NOTIFY=echo "$BELAY_SUMMARY key=$OPENAI_API_KEY" >> `+filepath.Join(w.dir, "told"))
+			start(w, w.script("steps:\n"+stepRead+stepFix+stepTest+stepDone))
+			waitFor(t, "the question", func() bool { return strings.Contains(w.readAt("told"), "waits for an approval: op2 file_patch: repair code.txt key=\n") })
+			goal := w.listed()
+			w.must(0, "approve", goal)
+			if name != "worker" {
+				w.belay("resume", goal) // unless the background process is still there
+			}
+			waitFor(t, "the end", func() bool { return strings.Contains(w.readAt("told"), "completed (verified)") })
+			if n := strings.Count(w.readAt("told"), "\n"); n != 2 {
+				t.Errorf("told %d times:\n%s", n, w.readAt("told"))
+			}
+		})
+	}
+	w := newWorld(t, toy())
+	if r := w.must(2, "goals", "--notify-url", "example.org"); !strings.Contains(r.err, "--notify-url") {
+		t.Errorf("%v", r)
+	}
+}
+
+// TestTheShellCompletesGoalsAndTheManualIsWritten: the goals of the state are
+// offered where one is wanted, and every command has its page.
+func TestTheShellCompletesGoalsAndTheManualIsWritten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, toy())
+	goal := w.queue(w.script("steps:\n" + stepRead))
+	if r := w.must(0, "__complete", "show", goal[:4]); !strings.Contains(r.out, goal+"\tactive repair code.txt\n") {
+		t.Errorf("%v", r)
+	}
+	if r := w.must(0, "__complete", "show", goal, ""); strings.Contains(r.out, goal) {
+		t.Errorf("a second goal is offered: %v", r)
+	}
+	if r := w.must(0, "completion", "bash"); !strings.Contains(r.out, "__start_belay") {
+		t.Errorf("%v", r)
+	}
+	dir := filepath.Join(w.dir, "man")
+	w.must(0, "man", dir)
+	for _, page := range []string{"belay.1", "belay-run.1", "belay-policy-allow.1"} {
+		b, err := os.ReadFile(filepath.Join(dir, page))
+		if err != nil || !strings.HasPrefix(string(b), ".TH ") || !strings.Contains(string(b), ".SH SYNOPSIS") {
+			t.Errorf("%s: %v\n%.200s", page, err, b)
+		}
+	}
+}

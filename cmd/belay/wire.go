@@ -79,6 +79,10 @@ func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() erro
 	if err != nil {
 		return nil, nil, errors.Join(err, l.Close())
 	}
+	tell, err := notifier(o)
+	if err != nil {
+		return nil, nil, errors.Join(err, l.Close())
+	}
 	boxes := &boxes{chooser: chooser(state)}
 	// Beside the state, which no command sees: checks run in there.
 	scratch := state + ".scratch"
@@ -106,6 +110,7 @@ func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() erro
 		Place:       here,
 		Travel:      db != "",
 		Lease:       lease,
+		Rested:      tell.Tell,
 	})
 	done := func() error {
 		return errors.Join(boxes.close(), l.Close())
@@ -163,7 +168,7 @@ func background(o cli.OpenOptions, goal string) error {
 	}
 	defer out.Close()
 	c := exec.Command(self, "--state", state, "attend-goal", goal)
-	c.Stdout, c.Stderr, c.Env = out, out, withDB(os.Environ(), o)
+	c.Stdout, c.Stderr, c.Env = out, out, withOptions(os.Environ(), o)
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := c.Start(); err != nil {
 		return err

@@ -114,6 +114,7 @@ var rooms = []room{
 	// what goes over the wire.
 	{path: "internal/token", floor: service},
 	{path: "internal/client", floor: service},
+	{path: "internal/notify", floor: service},
 
 	{path: "internal/cli", floor: faces},
 	{path: "internal/tui", floor: faces},

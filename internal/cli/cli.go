@@ -77,6 +77,9 @@ type OpenOptions struct {
 	State string
 	// DB is the address of the ledger's database; empty means the default.
 	DB string
+	// Notify is a command, NotifyURL a URL, that is told when a goal waits for a
+	// person or has ended.
+	Notify, NotifyURL string
 }
 
 // Finding is one line of doctor.
@@ -201,7 +204,6 @@ func (a *app) root() *cobra.Command {
 		Long: "belay drives a model on a real repository, records every step before it happens,\n" +
 			"and calls a goal completed only on evidence for the repository as it is now.\n\n" + exitHelp,
 		SilenceErrors: true, SilenceUsage: true,
-		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 		// Without these two, cobra would end an unknown command with an error that
 		// nothing can tell from an internal one.
 		Args: cobra.ArbitraryArgs, RunE: rootless,
@@ -209,14 +211,17 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.PersistentFlags().StringVar(&a.opts.State, "state", "", "state directory (default: $BELAY_STATE, else the XDG state directory)")
 	root.PersistentFlags().StringVar(&a.opts.DB, "db", "", "ledger in PostgreSQL: postgres://user@host/database, or sqlite (default: $BELAY_DB, else sqlite)")
+	root.PersistentFlags().StringVar(&a.opts.Notify, "notify", a.Getenv("BELAY_NOTIFY"), "a shell command to run when a goal waits for a person or has ended (default: $BELAY_NOTIFY)")
+	root.PersistentFlags().StringVar(&a.opts.NotifyURL, "notify-url", a.Getenv("BELAY_NOTIFY_URL"), "a URL that is sent the same as JSON (default: $BELAY_NOTIFY_URL)")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON")
 	root.PersistentFlags().BoolVar(&a.plain, "plain", false, "print lines in a terminal too, instead of the live view (also with $BELAY_PLAIN set, or TERM=dumb)")
 	root.AddCommand(a.demoCommand(), a.runCommand(), a.resumeCommand(), a.attendCommand(), a.attachCommand(), a.topCommand(), a.workerCommand(), a.serveCommand(), a.tokenCommand())
 	root.AddCommand(a.readCommands()...)
 	root.AddCommand(a.answerCommands()...)
 	root.AddCommand(a.policyCommand())
-	root.AddCommand(a.doctorCommand(), a.versionCommand())
+	root.AddCommand(a.doctorCommand(), a.versionCommand(), a.manCommand())
 	root.AddCommand(a.More...)
+	a.completeGoals(root)
 	return root
 }
 

@@ -76,7 +76,7 @@ func (a *app) runCommand() *cobra.Command {
 		Use:   `run ["TEXT" | -]`,
 		Short: "start a goal and work on it until it comes to rest",
 		Long: "run starts a goal on a repository and works on it until it is completed, waits for\n" +
-			"a person, or is handed off. In a terminal it asks approvals inline; without one it\n" +
+			"a person, or is handed off. In a terminal it shows a live view and asks there; without one it\n" +
 			"never waits on standard input and ends with exit code 3 when a person is needed.\n\n" + exitHelp,
 		Example: `  belay run "fix the failing test in slug.go" --test "go test ./..."
   belay run --file goal.yaml --model anthropic:claude-sonnet-4-5 --approve auto --max-tokens 500000`,

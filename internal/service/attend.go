@@ -59,6 +59,7 @@ func (s *Service) Attend(ctx context.Context, goal string, o AttendOptions) (cor
 		if row.Runnable {
 			continue
 		}
+		s.rested(ctx, snap)
 		if row.WaitReason == string(event.WaitRetry) && !row.WakeAt.IsZero() && !snap.Status.Final() {
 			if err := s.sleep(ctx, goal, row.WakeAt, snap.Head, &o); err != nil {
 				return snap, err
@@ -71,6 +72,12 @@ func (s *Service) Attend(ctx context.Context, goal string, o AttendOptions) (cor
 		if err := s.ask(ctx, goal, snap, &o); err != nil {
 			return snap, err
 		}
+	}
+}
+
+func (s *Service) rested(ctx context.Context, snap core.Snapshot) {
+	if s.Rested != nil {
+		s.Rested(ctx, snap)
 	}
 }
 
@@ -234,7 +241,12 @@ func (s *Service) Work(ctx context.Context, parallel int, onError func(goal stri
 			if err != nil {
 				return nil, nil, err
 			}
-			return g, func() { _ = g.Workspace.Close() }, nil
+			return g, func() {
+				_ = g.Workspace.Close()
+				if snap, err := s.Snapshot(ctx, st.Goal); err == nil {
+					s.rested(ctx, snap)
+				}
+			}, nil
 		}}
 	return w.Run(ctx)
 }

@@ -75,6 +75,9 @@ type Config struct {
 	// Travel is whether new goals keep their workspace in the ledger, for workers
 	// at other places, unless they say otherwise.
 	Travel bool
+	// Rested, if set, is told each time that a worker of this process has let a
+	// goal come to rest.
+	Rested func(ctx context.Context, s core.Snapshot)
 	// Lease is the length of a ticket's lease; 0 means the default.
 	Lease time.Duration
 }
