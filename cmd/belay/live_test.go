@@ -220,7 +220,9 @@ func TestPeopleAreTold(t *testing.T) {
 			w.env = append(w.env, "OPENAI_API_KEY=sk-0123456789abcdefghijklmn",
 				`BELAY_NOTIFY=echo "$BELAY_SUMMARY key=$OPENAI_API_KEY" >> `+filepath.Join(w.dir, "told"))
 			start(w, w.script("steps:\n"+stepRead+stepFix+stepTest+stepDone))
-			waitFor(t, "the question", func() bool { return strings.Contains(w.readAt("told"), "waits for an approval: op2 file_patch: repair code.txt key=\n") })
+			waitFor(t, "the question", func() bool {
+				return strings.Contains(w.readAt("told"), "waits for an approval: op2 file_patch: repair code.txt key=\n")
+			})
 			goal := w.listed()
 			w.must(0, "approve", goal)
 			if name != "worker" {
