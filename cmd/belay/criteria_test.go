@@ -31,6 +31,9 @@ func suite() map[string]string {
 func judged(t *testing.T, files map[string]string, criteria, steps string) (w *world, r result, c event.CriterionResult) {
 	t.Helper()
 	w = newWorld(t, files)
+	w.git("init", "-q")
+	w.git("add", "-A")
+	w.git("commit", "-qm", "First")
 	goal := filepath.Join(w.dir, "goal.yaml")
 	w.put(goal, "goal: repair code.txt\nacceptance:\n"+criteria)
 	r = w.belay("run", "--file", goal, "--model", w.script("steps:\n"+steps+stepDone+"then: I give up.\n"), "--plan", "never", "--approve", "auto")
@@ -86,5 +89,122 @@ func TestTestsIntact(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+func TestReproduces(t *testing.T) {
+	t.Parallel()
+	const fix, shows = stepRead + stepFix, "tests/test_fixed"
+	test := writeStep(shows, "grep -q fixed code.txt\n")
+	one := `if [ -e tests/test_fixed ] && sh tests/test_fixed; then echo "1 passed in 0.01s"; else echo "FAILED tests/test_fixed::it - no"; echo "1 failed in 0.01s"; exit 1; fi` + "\n"
+	files := suite()
+	files["one.sh"] = one
+	for _, k := range []struct{ name, steps, more, want, reason string }{
+		{"a test that fails before and passes now", test + fix, "", event.Pass, ""},
+		{"three times over", test + fix, ", repeat: 3", event.Pass, ""},
+		{"a test that passes before as well", writeStep(shows, "true\n") + fix, "", event.Fail, "passes also on the code as the goal found it, so it does not show the problem"},
+		{"a mended test and no mended code", writeStep(shows, "true\n"), "", event.Fail, "nothing but tests differs from what the goal found"},
+		{"it still fails", test + stepRead + writeStep("other.txt", "x\n"), "", event.Fail, "fails on a copy of the present code (1 failed: tests/test_fixed::it)"},
+		{"it passes here by what git ignores", writeStep(shows, "test -e made.out\n") + fix + stepCommand("touch made.out"), "", event.Fail, "fails on a copy of the present code"},
+	} {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			own := map[string]string{".gitignore": "*.out\n"}
+			for n, c := range files {
+				own[n] = c
+			}
+			_, r, c := judged(t, own, "  - {id: c, kind: reproduces, command: sh one.sh"+k.more+"}\n", k.steps)
+			verdictIs(t, r, c, k.want, k.reason)
+		})
+	}
+}
+
+func TestArtifact(t *testing.T) {
+	t.Parallel()
+	const sum = "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03" // of "hello\n"
+	notes := writeStep("NOTES.md", "hello\n")
+	commit := func(message string) string {
+		return stepCommand("git -c user.name=T -c user.email=t@x commit -qm '" + message + "' --allow-empty")
+	}
+	for _, k := range []struct{ name, criterion, steps, want, reason string }{
+		{"a file", "path: NOTES.md", notes, event.Pass, ""},
+		{"no file", "path: NOTES.md", stepRead, event.Fail, "NOTES.md does not exist"},
+		{"a file that git ignores", "path: build.out", stepCommand("echo x > build.out"), event.Pass, ""},
+		{"its content", "path: NOTES.md, contains: hell, matches: '^h.*o$|hello', sha256: " + sum, notes, event.Pass, ""},
+		{"other content", "path: NOTES.md, contains: goodbye", notes, event.Fail, `NOTES.md does not contain "goodbye"`},
+		{"another pattern", "path: NOTES.md, matches: '^x'", notes, event.Fail, `NOTES.md does not match "^x"`},
+		{"another hash", "path: NOTES.md, sha256: " + sum, writeStep("NOTES.md", "Hello\n"), event.Fail, "has the SHA-256"},
+		{"a file outside", "path: link", stepCommand("ln -s /etc/passwd link"), event.Fail, "outside"},
+		{"a branch", "branch: fix", stepCommand("git branch fix"), event.Pass, ""},
+		{"no branch", "branch: fix", stepRead, event.Fail, "there is no branch fix"},
+		{"a commit", "commit: Repair", commit("Repair it"), event.Pass, ""},
+		{"another commit", "commit: Repair", commit("Something"), event.Fail, `none of the 1 commits on HEAD since the start has "Repair" in its message`},
+		{"a commit that stood before", "commit: First", stepRead, event.Fail, `none of the 0 commits on HEAD since the start has "First"`},
+	} {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			_, r, c := judged(t, map[string]string{"code.txt": "broken\n", ".gitignore": "*.out\n"}, "  - {id: c, kind: artifact, "+k.criterion+"}\n", k.steps)
+			verdictIs(t, r, c, k.want, k.reason)
+		})
+	}
+}
+
+func TestReview(t *testing.T) {
+	t.Parallel()
+	const fix = stepRead + stepFix
+	answer := func(step string) string {
+		return "  - when: {contains: [You are a reviewer, 'Is it mended, and nothing else?', '+fixed']}\n    " + step + "\n"
+	}
+	opinion := func(args string) string { return answer("calls: [{tool: give_opinion, raw: '" + args + "'}]") }
+	for _, k := range []struct{ name, reviewer, want, reason string }{
+		{"a yes", opinion(`{"result":"pass","reason":"It is."}`), event.Pass, ""},
+		{"a yes in a text", answer("text: '{\"result\":\"pass\",\"reason\":\"It is.\"}'"), event.Pass, ""},
+		{"a no", opinion(`{"result":"fail","reason":"code.txt:1 has a typo"}`), event.Fail, "the reviewer says no: code.txt:1 has a typo"},
+		{"not sure", opinion(`{"result":"unknown","reason":"I cannot see the tests"}`), event.ResultUnknown, "the reviewer gave no usable opinion: I cannot see the tests"},
+		{"a field too many", opinion(`{"result":"pass","reason":"ok","score":10}`), event.ResultUnknown, "malformed"},
+		{"no reason", opinion(`{"result":"pass"}`), event.ResultUnknown, "result or reason is missing"},
+		{"a word that is none", opinion(`{"result":"LGTM","reason":"ok"}`), event.ResultUnknown, `result is "LGTM"`},
+		{"prose", answer("text: 'Looks good to me: pass'"), event.ResultUnknown, "malformed"},
+		{"two answers", answer(`calls: [{tool: give_opinion, raw: '{"result":"fail","reason":"no"}'}, {tool: give_opinion, raw: '{"result":"pass","reason":"yes"}'}]`), event.ResultUnknown, "2 answers"},
+		{"a tool that it does not have", answer("calls: [{tool: finish, args: {}}]"), event.ResultUnknown, "which a reviewer does not have"},
+		{"nothing", answer("text: ' '"), event.ResultUnknown, "0 answers"},
+		{"cut", answer("cut: true\n    text: x"), event.ResultUnknown, "the stream ended before the response did"},
+		{"a provider that refuses", answer("fail: {kind: bad_credentials, times: -1}\n    text: x"), event.ResultUnknown, "it could not be checked"},
+	} {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, toy())
+			goal := filepath.Join(w.dir, "goal.yaml")
+			w.put(goal, "goal: repair code.txt\nacceptance:\n  - {id: t, kind: test, command: sh check.sh}\n  - {id: c, kind: review, text: 'Is it mended, and nothing else?'}\n")
+			r := w.belay("run", "--file", goal, "--model", w.script("steps:\n"+k.reviewer+fix+stepTest+stepDone+"then: I give up.\n"), "--plan", "never", "--approve", "auto")
+			var c event.CriterionResult
+			for _, v := range of[event.VerificationFinished](t, w.events()) {
+				c = v.Verdict.Criteria[1]
+			}
+			if c.Result != k.want || !strings.Contains(c.Reason, k.reason) {
+				t.Fatalf("the verdict is %s (%s), want %s (%s)\n%v", c.Result, c.Reason, k.want, k.reason, r)
+			}
+			if done := strings.Contains(r.out, "completed: judged"); done != (k.want == event.Pass) || done != (r.code == 0) {
+				t.Errorf("the run does not end as the verdict says: %v", r)
+			}
+			if used := w.snapshot().Budget.Used.Steps; k.name == "a yes" && used != 5 {
+				t.Errorf("%d steps are charged, want 5: the reviewer's is one", used)
+			}
+		})
+	}
+}
+
+// A reviewer is not asked while something that can be run stands against the
+// claim, and its opinion does not stand against a failing test.
+func TestAReviewerIsAskedLast(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, toy())
+	goal := filepath.Join(w.dir, "goal.yaml")
+	w.put(goal, "goal: repair code.txt\nacceptance:\n  - {id: c, kind: review, text: 'Is it mended?'}\n  - {id: t, kind: test, command: sh check.sh}\n")
+	w.must(5, "run", "--file", goal, "--model", w.script("steps:\n  - when: {contains: [You are a reviewer]}\n    calls: [{tool: give_opinion, args: {result: pass, reason: yes}}]\n"+stepTest+stepDone+"then: I give up.\n"), "--plan", "never", "--approve", "auto")
+	for _, p := range of[event.OperationProposed](t, w.events()) {
+		if p.Tool == "check_review" {
+			t.Error("the reviewer was asked although the tests fail")
+		}
 	}
 }
