@@ -408,3 +408,21 @@ func checkArtifact(c event.Criterion) error {
 	}
 	return evidence.CheckContent(c)
 }
+
+// CriterionText is a criterion in one line.
+func CriterionText(c event.Criterion) string {
+	s := fmt.Sprintf("%s (%s)", c.ID, c.Kind)
+	if c.Command != "" {
+		s += " `" + c.Command + "`"
+	}
+	for _, part := range []struct{ name, value string }{{"allow", strings.Join(c.Allow, ", ")}, {"forbid", strings.Join(c.Forbid, ", ")},
+		{"path", c.Path}, {"contains", c.Contains}, {"matches", c.Matches}, {"sha256", c.SHA256}, {"branch", c.Branch}, {"commit", c.Commit}} {
+		if part.value != "" {
+			s += " " + part.name + ": " + part.value
+		}
+	}
+	if c.Text != "" {
+		s += " " + c.Text
+	}
+	return s
+}

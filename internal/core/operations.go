@@ -360,6 +360,9 @@ func (w *step) updatePlan(o operation.Op) bool {
 	if err == nil {
 		err = plan.CheckPlan(p)
 	}
+	if err == nil {
+		err = w.checkProposed(p)
+	}
 	if err != nil {
 		w.reject(o, argumentFault(err))
 		return true
@@ -370,10 +373,11 @@ func (w *step) updatePlan(o operation.Op) bool {
 		return true
 	}
 	w.emitBy(event.ActorModel, o.ID, event.PlanUpdated{Plan: p, Hash: h})
-	if w.s.Mode != event.ModePlan {
+	if w.s.Mode != event.ModePlan && len(w.unconfirmed()) == 0 {
 		w.answer(o, "The plan is updated.")
 		return true
 	}
+	p.Criteria = w.unconfirmed()
 	switch plan.Approver(w.s.Settings.Plan, w.s.Settings.Approve, p) {
 	case plan.ByPolicy:
 		w.openGate(o, event.ActorPolicy)
@@ -381,15 +385,72 @@ func (w *step) updatePlan(o operation.Op) bool {
 		w.reject(o, fault.New(fault.UserDenied, fault.User, "nobody is there to approve the plan (--approve never)", "declare a small scope, or end with what you found"))
 	default:
 		w.emitBy(event.ActorPolicy, o.ID, event.ApprovalRequested{Tool: o.Tool, Intent: event.Intent{Hash: h,
-			Preview: event.Text{Head: PlanText(p)}}, Why: []string{"the plan opens the repository for changes"}})
+			Preview: event.Text{Head: PlanText(p)}}, Why: w.whyPlan(p)})
 		w.commit()
 	}
 	return true
 }
 
+// openGate carries out an approved plan: its criteria are confirmed, the
+// repository is open.
 func (w *step) openGate(o operation.Op, by event.Actor) {
-	w.emitBy(by, o.ID, event.PlanModeExited{By: by, Plan: w.s.PlanHash})
-	w.answer(o, "The plan is approved. The repository may be changed within policy.")
+	words := "The plan is approved."
+	if w.s.Mode == event.ModePlan {
+		w.emitBy(by, o.ID, event.PlanModeExited{By: by, Plan: w.s.PlanHash})
+		words += " The repository may be changed within policy."
+	}
+	if cs := w.unconfirmed(); len(cs) > 0 {
+		w.emitBy(by, o.ID, event.CriteriaConfirmed{By: by, Plan: w.s.PlanHash, Criteria: cs})
+		words += " Its criteria count from now on."
+	}
+	w.answer(o, words)
+}
+
+// unconfirmed are the criteria of the recorded plan that do not count yet.
+func (w *step) unconfirmed() []event.Criterion {
+	if w.s.Plan == nil {
+		return nil
+	}
+	known := map[string]bool{}
+	for _, c := range w.s.Confirmed {
+		known[hashJSON(c)] = true
+	}
+	var cs []event.Criterion
+	for _, c := range w.s.Plan.Criteria {
+		if !known[hashJSON(c)] {
+			cs = append(cs, c)
+		}
+	}
+	return cs
+}
+
+// checkProposed says what is wrong with the criteria that a plan proposes. They
+// add to what counts already and replace nothing of it.
+func (w *step) checkProposed(p event.Plan) error {
+	if err := CheckCriteria(p.Criteria); err != nil {
+		return fmt.Errorf("update_plan: argument \"criteria\": %s", strings.TrimPrefix(err.Error(), "acceptance"))
+	}
+	same := map[string]string{}
+	for _, c := range w.s.Criteria() {
+		same[c.ID] = hashJSON(c)
+	}
+	for _, c := range p.Criteria {
+		if h, taken := same[c.ID]; taken && h != hashJSON(c) {
+			return fmt.Errorf("update_plan: argument \"criteria\": there is a criterion %q already, and it stands; give another one another id", c.ID)
+		}
+	}
+	return nil
+}
+
+func (w *step) whyPlan(p event.Plan) []string {
+	var why []string
+	if w.s.Mode == event.ModePlan {
+		why = append(why, "the plan opens the repository for changes")
+	}
+	if len(p.Criteria) > 0 {
+		why = append(why, "the plan proposes criteria of done, whose commands run unasked from then on")
+	}
+	return why
 }
 
 // PlanText is a plan as a person reads it.
@@ -406,6 +467,9 @@ func PlanText(p event.Plan) string {
 	}
 	for _, q := range p.OpenQuestions {
 		fmt.Fprintf(&b, "open question: %s\n", q)
+	}
+	for _, c := range p.Criteria {
+		fmt.Fprintf(&b, "done when: %s\n", CriterionText(c))
 	}
 	return b.String()
 }

@@ -616,7 +616,7 @@ func proposal(call string) core.Proposal {
 	case "push":
 		return core.Proposal{Tool: "git_push", Effect: event.Keyed, Args: arg("branch", plain[0]), Access: event.Access{Remote: plain[0]}}
 	case "plan":
-		return core.Proposal{Tool: core.ToolUpdatePlan, Effect: event.Control, Args: arg("steps", []string{"look", "mend"}, "scope", plain)}
+		return core.Proposal{Tool: core.ToolUpdatePlan, Effect: event.Control, Args: arg("steps", []string{"look", "mend"}, "scope", plain, "criteria", criteria(keys["criteria"]))}
 	case "todos":
 		return core.Proposal{Tool: core.ToolUpdateTodos, Effect: event.Control, Args: json.RawMessage(rest)}
 	case "decide":
@@ -627,6 +627,14 @@ func proposal(call string) core.Proposal {
 		return core.Proposal{Tool: core.ToolFinish, Effect: event.Control, Args: arg("summary", rest)}
 	}
 	return core.Proposal{Tool: verb, Effect: event.Control, Args: json.RawMessage(`{}`), Fault: fault.New(fault.UnknownTool, fault.Model, "no such tool: "+verb, "")}
+}
+
+// criteria are those of a plan, as JSON in single quotes.
+func criteria(text string) any {
+	if text == "" {
+		return ""
+	}
+	return json.RawMessage(strings.ReplaceAll(text, "'", "\""))
 }
 
 func (b *bench) prepared(op string, keys map[string]string) core.Body {

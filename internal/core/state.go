@@ -48,11 +48,13 @@ type State struct {
 	// goal is shown but never advanced.
 	Refuse string `json:"refuse,omitempty"`
 
-	Mode      event.PermissionMode `json:"permission_mode"`
-	Plan      *event.Plan          `json:"plan,omitempty"`
-	PlanHash  string               `json:"plan_hash,omitempty"`
-	Todos     []event.Todo         `json:"todos,omitempty"`
-	Decisions []Decision           `json:"decisions,omitempty"`
+	Mode     event.PermissionMode `json:"permission_mode"`
+	Plan     *event.Plan          `json:"plan,omitempty"`
+	PlanHash string               `json:"plan_hash,omitempty"`
+	// Confirmed are criteria that plans proposed and that were confirmed.
+	Confirmed []event.Criterion `json:"confirmed_criteria,omitempty"`
+	Todos     []event.Todo      `json:"todos,omitempty"`
+	Decisions []Decision        `json:"decisions,omitempty"`
 
 	Turn   *Turn  `json:"turn,omitempty"`
 	Holder Holder `json:"holder"`
@@ -360,8 +362,17 @@ func (s State) BaselineTree() string {
 }
 
 // Criteria are the criteria that count: those of the goal, or, when it names
-// none, those that belay found by looking at the repository.
+// none, those that belay found by looking at the repository; and those that a
+// plan proposed, once they are confirmed.
 func (s State) Criteria() []event.Criterion {
+	own := s.ownCriteria()
+	if len(s.Confirmed) == 0 {
+		return own
+	}
+	return append(own[:len(own):len(own)], s.Confirmed...)
+}
+
+func (s State) ownCriteria() []event.Criterion {
 	if len(s.Spec.Acceptance) > 0 || s.Workspace == nil {
 		return s.Spec.Acceptance
 	}

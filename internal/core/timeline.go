@@ -87,6 +87,12 @@ func describe(e event.Event) (name, detail string) {
 		return string(e.Type), strings.TrimSpace(p.Plan.Summary + fmt.Sprintf(" (%d steps)", len(p.Plan.Steps)))
 	case event.PlanModeExited:
 		return string(e.Type), "approved by " + string(p.By)
+	case event.CriteriaConfirmed:
+		var ids []string
+		for _, c := range p.Criteria {
+			ids = append(ids, CriterionText(c))
+		}
+		return string(e.Type), "by " + string(p.By) + ": " + strings.Join(ids, "; ")
 	case event.TodosUpdated:
 		return string(e.Type), todoLine(p.Todos)
 	case event.DecisionRecorded:

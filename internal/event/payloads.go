@@ -231,6 +231,14 @@ type PlanModeExited struct {
 	Plan string `json:"plan_hash"`
 }
 
+// CriteriaConfirmed adds criteria that a plan proposed to those of the goal, by
+// whose word. They only add: nothing that the user asked for is replaced.
+type CriteriaConfirmed struct {
+	By       Actor       `json:"by"`
+	Plan     string      `json:"plan_hash"`
+	Criteria []Criterion `json:"criteria"`
+}
+
 // TodosUpdated replaces the todo list.
 type TodosUpdated struct {
 	Todos []Todo `json:"todos"`

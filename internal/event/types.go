@@ -24,6 +24,7 @@ const (
 	TypePlanModeEntered      Type = "plan_mode_entered"
 	TypePlanUpdated          Type = "plan_updated"
 	TypePlanModeExited       Type = "plan_mode_exited"
+	TypeCriteriaConfirmed    Type = "criteria_confirmed"
 	TypeTodosUpdated         Type = "todos_updated"
 	TypeDecisionRecorded     Type = "decision_recorded"
 	TypeOperationProposed    Type = "operation_proposed"
@@ -118,6 +119,9 @@ func (PlanUpdated) EventType() Type { return TypePlanUpdated }
 
 // EventType returns TypePlanModeExited.
 func (PlanModeExited) EventType() Type { return TypePlanModeExited }
+
+// EventType returns TypeCriteriaConfirmed.
+func (CriteriaConfirmed) EventType() Type { return TypeCriteriaConfirmed }
 
 // EventType returns TypeTodosUpdated.
 func (TodosUpdated) EventType() Type { return TypeTodosUpdated }
@@ -223,6 +227,7 @@ func init() {
 	register[PlanModeEntered]()
 	register[PlanUpdated]()
 	register[PlanModeExited]()
+	register[CriteriaConfirmed]()
 	register[TodosUpdated]()
 	register[DecisionRecorded]()
 	register[OperationProposed]()

@@ -250,6 +250,9 @@ type Plan struct {
 	// Scope is the declared scope: path patterns that the plan will change.
 	Scope         []string `json:"scope,omitempty"`
 	OpenQuestions []string `json:"open_questions,omitempty"`
+	// Criteria are what the model wants to be judged by beside what the goal
+	// says. They count once they are confirmed.
+	Criteria []Criterion `json:"criteria,omitempty"`
 }
 
 // TodoStatus is the state of one todo.

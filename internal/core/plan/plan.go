@@ -36,12 +36,13 @@ func Gate(m event.PlanMode) event.PermissionMode {
 
 // Approver decides who approves a recorded plan. Auto approves a plan that
 // declares a small, concrete scope; a plan that does not say what it will
-// change, or says "everything", goes to the user.
+// change, or says "everything", goes to the user. So does one that brings
+// criteria: what they run is run unasked afterwards.
 func Approver(mode event.PlanMode, approve event.ApproveMode, p event.Plan) Decision {
 	if approve == event.ApproveAuto {
 		return ByPolicy
 	}
-	if mode == event.PlanAuto && small(p.Scope) {
+	if mode == event.PlanAuto && small(p.Scope) && len(p.Criteria) == 0 {
 		return ByPolicy
 	}
 	if approve == event.ApproveNever {

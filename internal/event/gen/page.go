@@ -23,7 +23,7 @@ var groups = []struct {
 		event.TypeTurnStarted, event.TypeTurnEnded, event.TypeUserMessage, event.TypeModelRequested,
 		event.TypeModelResponded, event.TypeModelFailed, event.TypeContextCompacted}},
 	{"plan", "The plan as a permission, the todos, and decisions worth keeping.", []event.Type{
-		event.TypePlanModeEntered, event.TypePlanUpdated, event.TypePlanModeExited,
+		event.TypePlanModeEntered, event.TypePlanUpdated, event.TypePlanModeExited, event.TypeCriteriaConfirmed,
 		event.TypeTodosUpdated, event.TypeDecisionRecorded}},
 	{"operation", "One logical action from its proposal to its single outcome.", []event.Type{
 		event.TypeOperationProposed, event.TypeOperationRejected, event.TypeApprovalRequested,

@@ -55,12 +55,14 @@ func (s *step) UnmarshalJSON(b []byte) error {
 // invalid_arguments and names the field.
 func DecodePlan(args json.RawMessage) (event.Plan, error) {
 	var in struct {
-		Summary       string   `json:"summary"`
-		Steps         []step   `json:"steps"`
-		Scope         []string `json:"scope"`
-		OpenQuestions []string `json:"open_questions"`
+		Summary       string     `json:"summary"`
+		Steps         []step     `json:"steps"`
+		Scope         []string   `json:"scope"`
+		OpenQuestions []string   `json:"open_questions"`
+		Criteria      []proposed `json:"criteria"`
 	}
-	if err := decode(UpdatePlan, args, &in); err != nil {
+	err := decode(UpdatePlan, args, &in)
+	if err != nil {
 		return event.Plan{}, err
 	}
 	if len(in.Steps) == 0 {
@@ -80,8 +82,44 @@ func DecodePlan(args json.RawMessage) (event.Plan, error) {
 	for i, s := range in.Steps {
 		p.Steps = append(p.Steps, event.PlanStep{ID: ids[i], Text: s.Text})
 	}
+	if p.Criteria, err = criteria(in.Criteria); err != nil {
+		return event.Plan{}, err
+	}
 	return p, nil
 }
+
+// proposed is a criterion that a plan proposes. What a user alone can say in a
+// goal file (the network, who runs it) is no part of it.
+type proposed struct {
+	ID       string              `json:"id"`
+	Kind     event.CriterionKind `json:"kind"`
+	Text     string              `json:"text"`
+	Command  string              `json:"command"`
+	Allow    []string            `json:"allow"`
+	Forbid   []string            `json:"forbid"`
+	Path     string              `json:"path"`
+	Contains string              `json:"contains"`
+	Branch   string              `json:"branch"`
+	Commit   string              `json:"commit"`
+}
+
+func criteria(in []proposed) ([]event.Criterion, error) {
+	if len(in) > maxCriteria {
+		return nil, invalid(UpdatePlan, "criteria", fmt.Sprintf("at most %d criteria", maxCriteria))
+	}
+	var out []event.Criterion
+	for i, c := range in {
+		if strings.TrimSpace(c.ID) == "" {
+			c.ID = fmt.Sprintf("plan-%d", i+1)
+		}
+		out = append(out, event.Criterion{ID: c.ID, Kind: c.Kind, Text: c.Text, Command: c.Command, Allow: c.Allow, Forbid: c.Forbid,
+			Path: c.Path, Contains: c.Contains, Branch: c.Branch, Commit: c.Commit, Proposed: true})
+	}
+	return out, nil
+}
+
+// maxCriteria is how many criteria a plan may propose.
+const maxCriteria = 20
 
 // DecodeTodos reads the arguments of update_todos: the whole new list, which
 // may be empty. Todos without an id get one like plan steps.
