@@ -23,7 +23,7 @@ var valid = map[string][]string{
 		`{"edits":[{"path":"a","old_string":"x","new_string":"y"},{"path":"b","old_string":"x","new_string":"y","replace_all":true}]}`},
 	"run_command":     {`{"command":"ls"}`, `{"command":"ls","dir":"src","timeout_s":30,"network":"full","reason":"to fetch"}`},
 	"run_test":        {`{}`, `{"command":"go test ./...","dir":"src","timeout_s":30,"network":"loopback","reason":"it serves itself"}`},
-	"update_plan":     {`{"steps":["a"]}`, `{"summary":"s","steps":[{"id":"1","text":"a"},"b"],"scope":["src/**"],"open_questions":["q"]}`},
+	"update_plan":     {`{"steps":["a"]}`, `{"summary":"s","steps":[{"id":"1","text":"a"},"b"],"scope":["src/**"],"open_questions":["q"],"criteria":[{"id":"c","kind":"scope","text":"t","command":"make","allow":["a"],"forbid":["b"],"path":"p","contains":"x","branch":"b","commit":"m"}]}`},
 	"update_todos":    {`{"todos":[]}`, `{"todos":[{"id":"1","content":"a","status":"completed","evidence":"op","reason":"r"}]}`},
 	"record_decision": {`{"decision":"d"}`, `{"decision":"d","reason":"r","scope":"s"}`},
 	"ask_user":        {`{"question":"q"}`, `{"question":"q","options":["a"]}`},
