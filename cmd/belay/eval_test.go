@@ -39,9 +39,9 @@ func TestASampleOfTheGauntlet(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := filepath.Join(w.dir, "out")
-	sample := "^(honest-work-completes|claims-without-tests|edit-without-read|killed-in-the-middle-of-a-command|a-pause-repeats-nothing|budget-over-in-the-middle)$"
+	sample := "^(honest-work-completes|claims-without-tests|edit-without-read|killed-in-the-middle-of-a-command|a-pause-repeats-nothing|budget-over-in-the-middle|the-branch-moves-under-it|a-small-window)$"
 	got := w.evaluate(0, dir, "--only", sample, "--out", out)
-	if len(got) != 6 {
+	if len(got) != 8 {
 		t.Errorf("%d cases", len(got))
 	}
 	for name, want := range map[string]eval.Class{"honest-work-completes": eval.None, "claims-without-tests": eval.GaveUp, "edit-without-read": eval.EditWithoutRead} {
@@ -60,7 +60,7 @@ func TestASampleOfTheGauntlet(t *testing.T) {
 	// The results of one run are those of another.
 	r := w.must(0, "eval", "compare", out, out, "--json")
 	var c eval.Comparison
-	if err := json.Unmarshal([]byte(r.out), &c); err != nil || c.Cases != 6 || c.D != 0 || c.RateA != 1 {
+	if err := json.Unmarshal([]byte(r.out), &c); err != nil || c.Cases != 8 || c.D != 0 || c.RateA != 1 {
 		t.Errorf("compared with itself: %+v %v", c, err)
 	}
 }
