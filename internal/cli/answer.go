@@ -229,8 +229,8 @@ func (a *app) look(s *service.Service, goal, op string) error {
 		return writeJSON(a.Stdout, sight)
 	}
 	if !sight.Settled {
-		fmt.Fprintf(a.Stdout, "%s is still in doubt: %s\n", op, Safe(sight.Words))
+		fmt.Fprintf(a.Stdout, "%s is still in doubt: %s\n", op, oneLine(sight.Words))
 		return nil
 	}
-	return a.told(s, goal, fmt.Sprintf("%s is settled as %s (%s)", op, sight.Outcome, Safe(sight.Words)))
+	return a.told(s, goal, fmt.Sprintf("%s is settled as %s (%s)", op, sight.Outcome, oneLine(sight.Words)))
 }

@@ -162,7 +162,7 @@ func (a *app) report(err error) int {
 	if a.Redact != nil {
 		text = a.Redact(text)
 	}
-	fmt.Fprintln(a.Stderr, "belay: "+Safe(text))
+	fmt.Fprintln(a.Stderr, "belay: "+block(text))
 	var u usageError
 	var coded interface{ ExitCode() int }
 	switch {

@@ -66,7 +66,7 @@ func (a *app) demo(keep bool) (err error) {
 		if errors.Is(err, service.ErrNoSandbox) {
 			// The demo runs nothing but its own tests; a goal of the user's would
 			// be refused here.
-			fmt.Fprintf(a.Stderr, "belay: %s\nbelay: the demo goes on without a sandbox\n", Safe(err.Error()))
+			fmt.Fprintf(a.Stderr, "belay: %s\nbelay: the demo goes on without a sandbox\n", oneLine(err.Error()))
 			request.Settings.Sandbox = "none"
 			started, err = s.Start(a.ctx, request)
 		}
@@ -146,7 +146,7 @@ func (a *app) demoQuestions(s *service.Service, goal string) error {
 	w := a.Stdout
 	fmt.Fprintf(w, "\n%s\n", a.paint(bold, "timeline"))
 	for _, t := range tl {
-		fmt.Fprintf(w, "%5d %s\n", t.Seq, Safe(t.Name))
+		fmt.Fprintf(w, "%5d %s\n", t.Seq, oneLine(t.Name))
 	}
 	fmt.Fprintf(w, "\n%s\n", a.paint(bold, "five questions, answered from the ledger"))
 	lastWrite := uint64(0)
@@ -169,7 +169,7 @@ func (a *app) demoQuestions(s *service.Service, goal string) error {
 		answer := a.paint(red, "no")
 		for _, t := range tl {
 			if t.Name == q.name && t.Seq > q.after {
-				answer = fmt.Sprintf("%s  event %d, %s  %s", a.paint(green, "yes"), t.Seq, t.Name, a.paint(dim, Safe(t.Detail)))
+				answer = fmt.Sprintf("%s  event %d, %s  %s", a.paint(green, "yes"), t.Seq, t.Name, a.paint(dim, oneLine(t.Detail)))
 				break
 			}
 		}

@@ -27,9 +27,9 @@ func (a *app) doctorCommand() *cobra.Command {
 							mark = a.paint(dim, "--")
 						}
 					}
-					fmt.Fprintf(w, "%s  %-12s %s\n", mark, f.Name, Safe(f.Detail))
+					fmt.Fprintf(w, "%s  %-12s %s\n", mark, f.Name, oneLine(f.Detail))
 					if f.Remedy != "" {
-						fmt.Fprintf(w, "    %-12s %s\n", "", Safe(f.Remedy))
+						fmt.Fprintf(w, "    %-12s %s\n", "", oneLine(f.Remedy))
 					}
 				}
 			})

@@ -57,27 +57,27 @@ func (a *app) decision(d string) string {
 
 func (a *app) explain(w io.Writer, e service.Explanation) {
 	for _, warning := range e.Warnings {
-		fmt.Fprintf(w, "warning: %s\n", Safe(warning))
+		fmt.Fprintf(w, "warning: %s\n", oneLine(warning))
 	}
-	fmt.Fprintf(w, "%s  %s\n", a.decision(string(e.Verdict.Decision)), Safe(e.Verdict.Reason))
+	fmt.Fprintf(w, "%s  %s\n", a.decision(string(e.Verdict.Decision)), oneLine(e.Verdict.Reason))
 	for _, p := range e.Verdict.Parts {
 		rule := p.Rule
 		if rule == "" {
 			rule = "no rule"
 		}
-		fmt.Fprintf(w, "  %s %s %s  %s\n", a.decision(string(p.Decision)), p.Kind, Safe(p.Text), a.paint(dim, Safe("["+rule+"] "+p.Reason)))
+		fmt.Fprintf(w, "  %s %s %s  %s\n", a.decision(string(p.Decision)), p.Kind, oneLine(p.Text), a.paint(dim, oneLine("["+rule+"] "+p.Reason)))
 		if p.Fix != "" {
-			fmt.Fprintf(w, "        would allow it: %s\n", Safe(p.Fix))
+			fmt.Fprintf(w, "        would allow it: %s\n", oneLine(p.Fix))
 		}
 	}
 	if e.Verdict.Scope != "" {
-		fmt.Fprintf(w, "network: %s\n", Safe(e.Verdict.Scope))
+		fmt.Fprintf(w, "network: %s\n", oneLine(e.Verdict.Scope))
 	}
 	if e.Verdict.Destructive {
 		fmt.Fprintln(w, "it can discard work: it always asks, and a checkpoint comes before it")
 	}
 	for _, r := range e.Suggest {
-		fmt.Fprintf(w, "always: belay policy allow %s\n", Safe(ruleFlags(r)))
+		fmt.Fprintf(w, "always: belay policy allow %s\n", oneLine(ruleFlags(r)))
 	}
 }
 
@@ -106,7 +106,7 @@ func (a *app) printRules(w io.Writer, rules []event.Rule) {
 		if layer == "" {
 			layer = "user"
 		}
-		fmt.Fprintf(w, "%-10s %s  %s\n", layer, Safe(ruleLine(r)), a.paint(dim, Safe(r.Reason)))
+		fmt.Fprintf(w, "%-10s %s  %s\n", layer, oneLine(ruleLine(r)), a.paint(dim, oneLine(r.Reason)))
 	}
 }
 
@@ -125,7 +125,7 @@ func (a *app) listRulesCommand() *cobra.Command {
 					return fmt.Errorf("%w: %w", service.ErrUsage, err)
 				}
 				for _, w := range warnings {
-					fmt.Fprintln(a.Stderr, "belay: "+Safe(w))
+					fmt.Fprintln(a.Stderr, "belay: "+oneLine(w))
 				}
 				for i := range rules {
 					if rules[i].ID == "" {
@@ -158,10 +158,10 @@ func (a *app) checkRulesCommand() *cobra.Command {
 					return fmt.Errorf("%w: %s: %w", service.ErrUsage, args[0], err)
 				}
 				for _, w := range warnings {
-					fmt.Fprintln(a.Stderr, "belay: "+Safe(w))
+					fmt.Fprintln(a.Stderr, "belay: "+oneLine(w))
 				}
 				return a.printJSONOr(map[string]any{"rules": len(rules), "warnings": warnings}, func(w io.Writer) {
-					fmt.Fprintf(w, "%s: %d rules hold\n", Safe(args[0]), len(rules))
+					fmt.Fprintf(w, "%s: %d rules hold\n", oneLine(args[0]), len(rules))
 				})
 			})
 		},
@@ -203,7 +203,7 @@ func (a *app) revokeCommand() *cobra.Command {
 					return fmt.Errorf("%w: %w", service.ErrUsage, err)
 				}
 				return a.printJSONOr(map[string]any{"revoked": args}, func(w io.Writer) {
-					fmt.Fprintln(w, "revoked: "+Safe(strings.Join(args, ", ")))
+					fmt.Fprintln(w, "revoked: "+oneLine(strings.Join(args, ", ")))
 				})
 			})
 		},

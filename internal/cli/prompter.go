@@ -54,7 +54,7 @@ func (p *prompter) ask(ctx context.Context, s core.Snapshot) error {
 			}
 			done, err := p.answer(ctx, s, strings.TrimSpace(line))
 			if err != nil {
-				fmt.Fprintln(p.app.Stdout, Safe(err.Error()))
+				fmt.Fprintln(p.app.Stdout, oneLine(err.Error()))
 				if now, again := p.service.Snapshot(ctx, p.goal); again == nil {
 					s = now
 				}
@@ -73,18 +73,19 @@ func (p *prompter) show(s core.Snapshot) {
 		q := s.PendingApprovals[0]
 		fmt.Fprintf(w, "\n%s %s (%s)\n", p.app.paint(yellow, "approve?"), q.Tool, q.Op)
 		for _, why := range q.Why {
-			fmt.Fprintf(w, "  %s\n", Safe(why))
+			fmt.Fprintf(w, "  %s\n", oneLine(why))
 		}
 		if q.Intent.Network != "" {
-			fmt.Fprintf(w, "  with network: %s\n", Safe(q.Intent.Network))
+			fmt.Fprintf(w, "  with network: %s\n", oneLine(q.Intent.Network))
 		}
 		if text, err := p.service.Whole(p.app.ctx, q.Intent.Preview); err == nil {
-			fmt.Fprintln(w, p.app.diff(text))
+			// The bar keeps a text's own lines from passing for this question's.
+			fmt.Fprintln(w, "  │ "+strings.ReplaceAll(p.app.diff(text), "\n", "\n  │ "))
 		}
 		fmt.Fprint(w, "[y]es, [a]lways, for this [g]oal, [n]o, n REASON, or a message: ")
 		return
 	}
-	fmt.Fprintf(w, "\n%s %s\n", p.app.paint(yellow, "waits for you:"), Safe(s.WaitDetail))
+	fmt.Fprintf(w, "\n%s %s\n", p.app.paint(yellow, "waits for you:"), block(s.WaitDetail))
 	fmt.Fprint(w, "> ")
 }
 
@@ -140,7 +141,7 @@ func (p *prompter) always(ctx context.Context, a service.Answer, save bool) (boo
 	}
 	fmt.Fprintf(w, "%s, this is allowed without a question:\n", where)
 	for _, r := range rules {
-		fmt.Fprintf(w, "  %s\n", Safe(ruleFlags(r)))
+		fmt.Fprintf(w, "  %s\n", oneLine(ruleFlags(r)))
 	}
 	fmt.Fprint(w, "save it? [y]es, [n]o: ")
 	select {

@@ -52,7 +52,7 @@ func (a *app) goals(w io.Writer, rows []ledger.Row) {
 	fmt.Fprintln(t, "GOAL\tSTATUS\tSTEPS\tTOKENS\tUPDATED\tTITLE")
 	for _, r := range rows {
 		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\n", r.Goal, rowStatus(r), r.Steps, r.Tokens,
-			r.Updated.Std().Local().Format(time.DateTime), Safe(r.Title))
+			r.Updated.Std().Local().Format(time.DateTime), oneLine(r.Title))
 	}
 	_ = t.Flush()
 }
@@ -82,39 +82,39 @@ func (a *app) showCommand() *cobra.Command {
 }
 
 func (a *app) show(w io.Writer, s core.Snapshot) {
-	fmt.Fprintf(w, "%s\n", a.paint(bold, Safe(s.Text)))
-	fmt.Fprintf(w, "repository %s, revision %d (tree %.12s), goal version %d, model %s\n", Safe(s.Repo), s.Revision.N, s.Revision.Tree, s.GoalVersion, Safe(s.Model))
+	fmt.Fprintf(w, "%s\n", a.paint(bold, block(s.Text)))
+	fmt.Fprintf(w, "repository %s, revision %d (tree %.12s), goal version %d, model %s\n", oneLine(s.Repo), s.Revision.N, s.Revision.Tree, s.GoalVersion, oneLine(s.Model))
 	if s.Sandbox != "" {
-		fmt.Fprintf(w, "commands: %s\n", Safe(s.Sandbox))
+		fmt.Fprintf(w, "commands: %s\n", oneLine(s.Sandbox))
 	}
 	if s.CurrentAction != "" {
-		fmt.Fprintf(w, "now: %s\n", Safe(s.CurrentAction))
+		fmt.Fprintf(w, "now: %s\n", oneLine(s.CurrentAction))
 	}
 	if s.Refuse != "" {
-		fmt.Fprintf(w, "%s %s\n", a.paint(red, "cannot be advanced:"), Safe(s.Refuse))
+		fmt.Fprintf(w, "%s %s\n", a.paint(red, "cannot be advanced:"), oneLine(s.Refuse))
 	}
 	if s.Plan != nil {
-		fmt.Fprintf(w, "\nplan (%s)\n%s", permissionWord(s), indent(Safe(core.PlanText(*s.Plan))))
+		fmt.Fprintf(w, "\nplan (%s)\n  │ %s\n", permissionWord(s), block(core.PlanText(*s.Plan)))
 	} else {
 		fmt.Fprintf(w, "\nno plan yet (%s)\n", permissionWord(s))
 	}
 	if len(s.Todos) > 0 {
 		fmt.Fprintln(w, "\ntodos")
 		for _, t := range s.Todos {
-			fmt.Fprintf(w, "  %-12s %s\n", t.Status, Safe(t.Content))
+			fmt.Fprintf(w, "  %-12s %s\n", t.Status, oneLine(t.Content))
 		}
 	}
 	if len(s.DiffStat) > 0 {
 		fmt.Fprintln(w, "\nchanged since the start")
 		for _, c := range s.DiffStat {
-			fmt.Fprintf(w, "  %-9s %s  +%d -%d\n", c.Status, Safe(c.Path), c.Added, c.Deleted)
+			fmt.Fprintf(w, "  %-9s %s  +%d -%d\n", c.Status, oneLine(c.Path), c.Added, c.Deleted)
 		}
 	}
 	if t := s.LatestSuccessfulTest; t != nil {
-		fmt.Fprintf(w, "\nlatest successful test: %s (%s), %d passed, on revision %d\n", Safe(t.Command), t.Op, t.Counts.Passed, t.Revision)
+		fmt.Fprintf(w, "\nlatest successful test: %s (%s), %d passed, on revision %d\n", oneLine(t.Command), t.Op, t.Counts.Passed, t.Revision)
 	}
 	for _, o := range s.OpenOperations {
-		fmt.Fprintf(w, "open: %s %s %s %s\n", o.Op, o.Tool, o.Phase, Safe(strings.Join(append(o.Paths, o.Command), " ")))
+		fmt.Fprintf(w, "open: %s %s %s %s\n", o.Op, o.Tool, o.Phase, oneLine(strings.Join(append(o.Paths, o.Command), " ")))
 	}
 	for _, o := range s.InDoubt {
 		fmt.Fprintf(w, "%s %s %s: settle it with belay reconcile %s %s --succeeded|--failed|--retry\n", a.paint(red, "unknown outcome:"), o.Op, o.Tool, s.Goal, o.Op)
@@ -127,10 +127,6 @@ func permissionWord(s core.Snapshot) string {
 		return "plan mode: the repository is read-only"
 	}
 	return "changes are allowed within policy"
-}
-
-func indent(s string) string {
-	return "  " + strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "\n  ") + "\n"
 }
 
 func (a *app) timelineCommand() *cobra.Command {
@@ -249,7 +245,7 @@ func (a *app) auditCommand() *cobra.Command {
 				}
 				return a.printJSONOr(r, func(w io.Writer) {
 					if b := r.Broken; b != nil {
-						fmt.Fprintf(w, "%s event %d (%s, id %s): %s\n", a.paint(red, "broken:"), b.Seq, b.Type, b.ID, Safe(b.Reason))
+						fmt.Fprintf(w, "%s event %d (%s, id %s): %s\n", a.paint(red, "broken:"), b.Seq, b.Type, b.ID, oneLine(b.Reason))
 						return
 					}
 					fmt.Fprintf(w, "%s %d events, head %s\n", a.paint(green, "the chain holds:"), r.Events, r.Head)
@@ -275,6 +271,9 @@ func (a *app) logCommand() *cobra.Command {
 				text, err := s.Whole(a.ctx, out)
 				if err != nil {
 					return err
+				}
+				if a.json {
+					return writeJSON(a.Stdout, map[string]string{"op_id": args[1], "output": text})
 				}
 				if a.Terminal {
 					text = Safe(text)

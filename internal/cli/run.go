@@ -120,7 +120,7 @@ func (a *app) run(f runFlags, args []string) error {
 			return err
 		}
 		for _, w := range started.Warnings {
-			fmt.Fprintln(a.Stderr, "belay: "+Safe(w))
+			fmt.Fprintln(a.Stderr, "belay: "+oneLine(w))
 		}
 		if f.queue {
 			return a.printJSONOr(map[string]string{"goal": started.Goal}, func(w io.Writer) { fmt.Fprintln(w, started.Goal) })

@@ -78,7 +78,9 @@ func (a *app) serve(o ServeOptions) error {
 		}
 		fmt.Fprintf(a.Stderr, "belay: working, up to %d goals at a time\n", o.Parallel)
 	}
-	o.OnError = func(goal string, err error) { fmt.Fprintf(a.Stderr, "belay: goal %s: %s\n", goal, Safe(err.Error())) }
+	o.OnError = func(goal string, err error) {
+		fmt.Fprintf(a.Stderr, "belay: goal %s: %s\n", goal, oneLine(err.Error()))
+	}
 	err := a.Serve(a.ctx, a.opts, o)
 	if err == nil {
 		fmt.Fprintln(a.Stderr, "belay: drained")
@@ -133,7 +135,7 @@ func (a *app) newTokenCommand() *cobra.Command {
 				}{t, secret, url}
 				return a.printJSONOr(v, func(w io.Writer) {
 					fmt.Fprintf(w, "%s\n", secret)
-					fmt.Fprintf(a.Stderr, "belay: token %s (%s, scope %s); it is not shown again\nbelay: console: %s\n", t.ID, Safe(t.Name), t.Scope, url)
+					fmt.Fprintf(a.Stderr, "belay: token %s (%s, scope %s); it is not shown again\nbelay: console: %s\n", t.ID, oneLine(t.Name), t.Scope, url)
 				})
 			})
 		},
@@ -165,7 +167,7 @@ func (a *app) listTokensCommand() *cobra.Command {
 						if !k.Expires.IsZero() {
 							ends = k.Expires.Local().Format(time.DateTime)
 						}
-						fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", k.ID, k.Scope, k.Created.Local().Format(time.DateTime), ends, Safe(k.Name))
+						fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", k.ID, k.Scope, k.Created.Local().Format(time.DateTime), ends, oneLine(k.Name))
 					}
 					_ = t.Flush()
 				})
@@ -182,7 +184,7 @@ func (a *app) revokeTokenCommand() *cobra.Command {
 				if err := s.Revoke(args[0]); err != nil {
 					return err
 				}
-				return a.printJSONOr(map[string]string{"revoked": args[0]}, func(w io.Writer) { fmt.Fprintf(w, "revoked: %s\n", Safe(args[0])) })
+				return a.printJSONOr(map[string]string{"revoked": args[0]}, func(w io.Writer) { fmt.Fprintf(w, "revoked: %s\n", oneLine(args[0])) })
 			})
 		},
 	}

@@ -11,6 +11,7 @@ import (
 	"belay/internal/core/lifecycle"
 	"belay/internal/event"
 	"belay/internal/model"
+	"belay/internal/terminal"
 )
 
 // view prints a goal as it goes on: one line for each timeline entry, or one
@@ -65,7 +66,7 @@ func writeJSON(w io.Writer, v any) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(append(b, '\n'))
+	_, err = w.Write(append(terminal.JSON(b), '\n'))
 	return err
 }
 
@@ -82,14 +83,14 @@ const (
 )
 
 func (a *app) entry(w io.Writer, t core.Entry) {
-	name := a.paint(colourOf(t.Name), Safe(t.Name))
+	name := a.paint(colourOf(t.Name), oneLine(t.Name))
 	op := ""
 	if t.Op != "" {
 		op = " " + t.Op
 	}
 	detail := ""
 	if t.Detail != "" {
-		detail = a.paint(dim, "  "+Safe(t.Detail))
+		detail = a.paint(dim, "  "+oneLine(t.Detail))
 	}
 	fmt.Fprintf(w, "%5d %s%s%s\n", t.Seq, name, a.paint(dim, op), detail)
 }
@@ -120,12 +121,12 @@ func (a *app) summary(w io.Writer, s core.Snapshot) {
 	}
 	fmt.Fprintf(w, "\n%s  %s\n", a.paint(bold, "goal "+s.Goal), status)
 	for _, c := range s.Criteria {
-		fmt.Fprintf(w, "  %-8s %s  %s\n", c.Result, Safe(c.ID+criterionText(c.Criterion)), a.paint(dim, Safe(criterionDetail(c))))
+		fmt.Fprintf(w, "  %-8s %s  %s\n", c.Result, oneLine(c.ID+criterionText(c.Criterion)), a.paint(dim, oneLine(criterionDetail(c))))
 	}
 	if s.HandOff != nil && s.Status == lifecycle.Paused {
-		fmt.Fprintf(w, "  why: %s\n", Safe(s.HandOff.Why))
+		fmt.Fprintf(w, "  why: %s\n", oneLine(s.HandOff.Why))
 		for _, m := range s.HandOff.Missing {
-			fmt.Fprintf(w, "  missing: %s\n", Safe(m))
+			fmt.Fprintf(w, "  missing: %s\n", oneLine(m))
 		}
 		fmt.Fprintf(w, "  next: %s\n", strings.ReplaceAll(s.HandOff.HowResume, " G", " "+s.Goal))
 	}
@@ -133,10 +134,10 @@ func (a *app) summary(w io.Writer, s core.Snapshot) {
 		fmt.Fprintf(w, "  approve or deny: belay approve %s %s  (%s)\n", s.Goal, p.Op, p.Tool)
 	}
 	if s.WaitReason == event.WaitRetry && s.WaitDetail != "" {
-		fmt.Fprintf(w, "  why: %s\n", Safe(s.WaitDetail))
+		fmt.Fprintf(w, "  why: %s\n", oneLine(s.WaitDetail))
 	}
 	if s.WaitReason == event.WaitUserInput {
-		fmt.Fprintf(w, "  asks: %s\n", Safe(s.WaitDetail))
+		fmt.Fprintf(w, "  asks: %s\n", block(s.WaitDetail))
 	}
 	if s.Status == lifecycle.Active && (s.WaitReason == event.WaitApproval || s.WaitReason == event.WaitUserInput) {
 		fmt.Fprintf(w, "  then: belay resume %s\n", s.Goal)

@@ -23,7 +23,7 @@ func (a *app) workerCommand() *cobra.Command {
 			return a.with(func(s *service.Service) error {
 				fmt.Fprintf(a.Stderr, "belay: working, up to %d goals at a time\n", parallel)
 				err := s.Work(a.ctx, parallel, func(goal string, err error) {
-					fmt.Fprintf(a.Stderr, "belay: goal %s: %s\n", goal, Safe(err.Error()))
+					fmt.Fprintf(a.Stderr, "belay: goal %s: %s\n", goal, oneLine(err.Error()))
 				})
 				fmt.Fprintln(a.Stderr, "belay: drained")
 				return err

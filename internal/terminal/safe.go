@@ -46,6 +46,40 @@ func Safe(s string) string {
 	return b.String()
 }
 
+// Line is Safe for text that belongs on one line of belay's own: its line ends
+// are shown as what they are too, so that no line of it can pass for one of
+// belay's.
+func Line(s string) string { return strings.ReplaceAll(Safe(s), "\n", `\n`) }
+
+// Block is Safe for text with lines of its own. Each but the first begins with a
+// bar, which tells it from belay's own lines.
+func Block(s string) string {
+	return strings.ReplaceAll(Safe(strings.TrimRight(s, "\n")), "\n", "\n  │ ")
+}
+
+// JSON makes JSON harmless for a terminal without changing what it means: what
+// would steer one is written by its number. It must hold no raw line ends but
+// those between values.
+func JSON(b []byte) []byte {
+	var out []byte
+	from := 0
+	for i := 0; i < len(b); {
+		r, n := utf8.DecodeRune(b[i:])
+		// Bytes that are no text cannot be written by a number, and encoders leave
+		// none.
+		if harmful(r, n) && !(r == utf8.RuneError && n <= 1) {
+			out = append(out, b[from:i]...)
+			out = fmt.Appendf(out, "\\u%04x", r)
+			from = i + n
+		}
+		i += n
+	}
+	if out == nil {
+		return b
+	}
+	return append(out, b[from:]...)
+}
+
 func harmful(r rune, n int) bool {
 	switch {
 	case r == '\n' || r == '\t':
