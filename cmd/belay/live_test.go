@@ -204,6 +204,26 @@ func TestAttachAndTop(t *testing.T) {
 	w.must(0, "cancel", goal)
 }
 
+// TestAttachShowsWhatAnotherProcessRuns: its output streams in, from its start,
+// and watching it changes nothing.
+func TestAttachShowsWhatAnotherProcessRuns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, toy())
+	g := w.gate()
+	w.worker()
+	goal := w.queue(w.script("steps:\n" + stepCommand(gateCommand) + stepRead + stepFix + stepTest + stepDone))
+	waitFor(t, "the command", func() bool { return len(of[event.OperationStarted](t, w.eventsOf(goal))) > 0 })
+	p := w.pane(90, 24, nil, "attach", goal)
+	p.shows(`│ began`)
+	pass(t, g)
+	p.shows(`completed: verified`)
+	p.press("q")
+	p.shows(`completed: verified(?s).*ENDED 0`)
+	if got := w.readAt("effects.log"); got != "effect\n" {
+		t.Errorf("effects: %q", got)
+	}
+}
+
 // TestPeopleAreTold: when a goal waits for them and when it has ended, by a
 // command that gets no credentials, in the foreground, in the background and by
 // a worker.

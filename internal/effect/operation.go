@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"belay/internal/core"
 	"belay/internal/core/operation"
@@ -214,4 +215,23 @@ func (g *Goal) stop(ctx context.Context, e core.Stop) error {
 		return err
 	}
 	return p.Stop(ctx, e.Reason)
+}
+
+// Watch shows the output of a command that another worker of this place has
+// running, from its start to its end, without secrets. It changes nothing: a
+// command that does not run here is not looked for, because to look and find
+// none would void it.
+func (g *Goal) Watch(ctx context.Context, op string, attempt int) error {
+	key := tool.AttemptKey(g.ID, op, attempt)
+	running, err := g.Sandbox.Running(ctx)
+	if err != nil || !slices.Contains(running, key) {
+		return err
+	}
+	p, err := g.Sandbox.Attach(ctx, key)
+	if err != nil {
+		return err
+	}
+	w := g.Secrets.Writer(progress{g.Live, op})
+	err = p.Follow(ctx, w)
+	return errors.Join(err, w.Close())
 }

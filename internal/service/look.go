@@ -18,6 +18,22 @@ type Sight struct {
 	Words   string        `json:"detail"`
 }
 
+// Watch shows the output of a command that another process of this state
+// directory has running, until it ends or ctx does. It changes nothing, and
+// shows nothing of what runs elsewhere.
+func (s *Service) Watch(ctx context.Context, goal, op string, attempt int, live effect.Live) error {
+	st, err := s.state(ctx, goal)
+	if err != nil {
+		return err
+	}
+	box, err := s.OpenSandbox(ctx, st.Settings.Sandbox)
+	if err != nil {
+		return fmt.Errorf("goal %s: %w", goal, sandboxFault(st.Settings.Sandbox, err))
+	}
+	g := &effect.Goal{ID: goal, Sandbox: box, Live: live, Secrets: s.Secrets}
+	return g.Watch(ctx, op, attempt)
+}
+
 // Look looks at an operation whose outcome is unknown, runs nothing, and
 // settles the doubt by what is certain. While a worker holds the goal it is the
 // worker that looks, when the model asks it to.

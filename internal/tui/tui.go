@@ -11,6 +11,7 @@ package tui
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -19,6 +20,7 @@ import (
 
 	"belay/internal/core"
 	"belay/internal/core/lifecycle"
+	"belay/internal/core/operation"
 	"belay/internal/event"
 	"belay/internal/model"
 	"belay/internal/service"
@@ -71,7 +73,7 @@ func Show(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	v := &view{Options: o, ctx: ctx, dirty: make(chan struct{}, 1), flow: make(chan struct{}, 1), again: make(chan struct{}, 1)}
+	v := &view{Options: o, ctx: ctx, watched: map[string]bool{}, dirty: make(chan struct{}, 1), flow: make(chan struct{}, 1), again: make(chan struct{}, 1)}
 	v.screen = Screen{Width: 80, Height: 24, Color: o.Color, Now: time.Now(), Entries: snap.Timeline, Attached: o.Work == nil}.Took(snap)
 	v.program = tea.NewProgram(v, tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(o.Out), tea.WithoutSignalHandler())
 	var feeds sync.WaitGroup
@@ -86,6 +88,7 @@ func Show(ctx context.Context, o Options) error {
 	_, err = v.program.Run()
 	cancel()
 	feeds.Wait()
+	v.watches.Wait()
 	switch {
 	case v.failed != nil:
 		return v.failed
@@ -107,6 +110,9 @@ type view struct {
 	screen  Screen
 	left    bool
 	failed  error
+
+	watched map[string]bool // attempts whose output streams
+	watches sync.WaitGroup
 
 	dirty chan struct{} // the snapshot is to be read again
 	again chan struct{} // the goal is to be worked on again
@@ -150,6 +156,25 @@ func (v *view) refresh() {
 			}
 		}
 		v.program.Send(m)
+		if v.Work == nil {
+			v.watch(s)
+		}
+	}
+}
+
+// watch lets the output of what others run stream in.
+func (v *view) watch(s core.Snapshot) {
+	for _, o := range s.OpenOperations {
+		key := fmt.Sprint(o.Op, ".", o.Attempt)
+		if o.Phase != operation.Started || o.Effect != event.Supervised || v.watched[key] {
+			continue
+		}
+		v.watched[key] = true
+		v.watches.Go(func() {
+			if err := v.Service.Watch(v.ctx, v.Goal, o.Op, o.Attempt, v); err != nil && v.ctx.Err() == nil {
+				v.program.Send(said{err.Error(), true})
+			}
+		})
 	}
 }
 
