@@ -114,7 +114,16 @@ func startGoal(c *call, in client.StartGoal) (client.Started, error) {
 	if in.Model == "" {
 		return client.Started{}, bad("name a model, provider:name; the server has no default (BELAY_MODEL)")
 	}
+	if in.Image != "" {
+		if in.Sandbox != "" && in.Sandbox != "container" {
+			return client.Started{}, bad("image is for the sandbox container, not for %q", in.Sandbox)
+		}
+		in.Sandbox = "container:" + in.Image
+	}
 	set(&in.Sandbox, c.Sandbox)
+	if in.ApprovalTimeoutMS > 0 && in.ApprovalTimeoutMS < 1000 {
+		return client.Started{}, bad("approval_timeout_ms is at least 1000, not %d", in.ApprovalTimeoutMS)
+	}
 	set(&in.Plan, event.PlanAuto)
 	set(&in.Approve, event.ApproveAsk)
 	for i := range in.Acceptance {
@@ -125,7 +134,7 @@ func startGoal(c *call, in client.StartGoal) (client.Started, error) {
 	started, err := c.Service.Start(c.ctx, service.StartRequest{
 		Spec: event.GoalSpec{Text: in.Text, Acceptance: in.Acceptance, Constraints: in.Constraints, Limits: in.Limits},
 		Settings: event.Settings{Model: in.Model, Plan: in.Plan, Approve: in.Approve, AcceptUnverified: in.AcceptUnverified,
-			Sandbox: in.Sandbox, ApprovalTimeoutMS: in.ApprovalTimeoutMS},
+			Sandbox: in.Sandbox, ApprovalTimeoutMS: in.ApprovalTimeoutMS, RetryWindowMS: in.RetryWindowMS, Patience: in.Patience},
 		Repo: in.Repo, Travel: in.Travel,
 	})
 	if err == nil {

@@ -25,6 +25,12 @@ type StartGoal struct {
 	Approve          event.ApproveMode `json:"approve,omitempty"`
 	AcceptUnverified bool              `json:"accept_unverified,omitempty"`
 	Sandbox          string            `json:"sandbox,omitempty"`
+	// Image is the image of the sandbox container, which it implies.
+	Image string `json:"image,omitempty"`
+	// RetryWindowMS is how long a model that is overloaded or unreachable is
+	// waited for, Patience the factor on the thresholds of no progress.
+	RetryWindowMS int64 `json:"retry_window_ms,omitempty"`
+	Patience      int64 `json:"patience,omitempty"`
 	// ApprovalTimeoutMS counts a question as denied after this time; 0 never.
 	ApprovalTimeoutMS int64 `json:"approval_timeout_ms,omitempty"`
 	Travel            *bool `json:"travel,omitempty"`

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -60,6 +61,9 @@ func (w *step) start(b Start) error {
 		return fmt.Errorf("%w: the goal has no text", ErrInput)
 	}
 	if err := CheckCriteria(b.Spec.Acceptance); err != nil {
+		return fmt.Errorf("%w: %w", ErrInput, err)
+	}
+	if err := errors.Join(CheckSettings(b.Settings), CheckLimits(b.Spec.Limits)); err != nil {
 		return fmt.Errorf("%w: %w", ErrInput, err)
 	}
 	w.emit(event.GoalReceived{Version: 1, Spec: b.Spec, Settings: b.Settings, Repo: b.Repo, Parent: b.Parent})
@@ -404,6 +408,9 @@ func (w *step) dropClaim(why string) {
 func (w *step) extend(b ExtendBudget) error {
 	if err := w.alive(); err != nil {
 		return err
+	}
+	if err := CheckLimits(b.Limits); err != nil {
+		return fmt.Errorf("%w: %w", ErrInput, err)
 	}
 	after := w.s.Budget.Clone()
 	after.Limits = b.Limits

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"fmt"
+
 	"belay/internal/core/progress"
 	"belay/internal/event"
 )
@@ -59,3 +61,37 @@ func maxOutput(s event.Settings) int64     { return or(s.MaxOutput, DefaultMaxOu
 func stepsPerTurn(s event.Settings) int64  { return or(s.StepsPerTurn, DefaultStepsPerTurn) }
 func parallelReads(s event.Settings) int64 { return or(s.ParallelReads, DefaultParallelReads) }
 func refusedClaims(s event.Settings) int64 { return or(s.RefusedClaims, progress.RefusedClaims) }
+
+// CheckSettings says what is wrong with a goal's settings, or nil. A word that
+// means nothing must not be taken for the strictest or the mildest one.
+func CheckSettings(s event.Settings) error {
+	switch s.Approve {
+	case "", event.ApproveAsk, event.ApproveAuto, event.ApproveNever:
+	default:
+		return fmt.Errorf("approve is ask, auto or never, not %q", s.Approve)
+	}
+	switch s.Plan {
+	case "", event.PlanAuto, event.PlanAlways, event.PlanNever:
+	default:
+		return fmt.Errorf("plan is auto, always or never, not %q", s.Plan)
+	}
+	switch {
+	case s.Patience < 0 || s.Patience > 100:
+		return fmt.Errorf("patience is a factor from 1 to 100, not %d", s.Patience)
+	case s.ApprovalTimeoutMS < 0:
+		return fmt.Errorf("approval_timeout_ms must not be negative")
+	case s.RetryWindowMS < 0:
+		return fmt.Errorf("retry_window_ms must not be negative")
+	}
+	return nil
+}
+
+// CheckLimits says what is wrong with a budget, or nil.
+func CheckLimits(l event.Limits) error {
+	for name, n := range map[string]int64{"turns": l.Turns, "steps": l.Steps, "tokens": l.Tokens, "cost_micros": l.CostMicros, "tool_ms": l.ToolMS} {
+		if n < 0 {
+			return fmt.Errorf("limits.%s must not be negative", name)
+		}
+	}
+	return nil
+}
