@@ -2,12 +2,15 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"belay/internal/core"
 )
 
 func TestTheDemoShowsTheTimelineOfTheFirstSeedAndAnswersItsQuestions(t *testing.T) {
@@ -160,5 +163,43 @@ func TestEveryEndHasItsExitCode(t *testing.T) {
 				t.Errorf("status %s, want %s", s.Status, c.status)
 			}
 		})
+	}
+}
+
+// TestAGoalIsShownAsItWas: after each of its events, and looking changes
+// nothing.
+func TestAGoalIsShownAsItWas(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, toy())
+	w.must(0, runToy(w.script(repair))...)
+	goal := w.goal()
+	es := w.eventsOf(goal)
+	now := w.must(0, "show", goal, "--json").out
+	statuses := ""
+	for i := range es {
+		var s core.Snapshot
+		if err := json.Unmarshal([]byte(w.must(0, "show", goal, "--json", "--at", fmt.Sprint(i+1)).out), &s); err != nil {
+			t.Fatal(err)
+		}
+		if s.Head != uint64(i+1) {
+			t.Errorf("after event %d the head is %d", i+1, s.Head)
+		}
+		if was := string(s.Status); !strings.HasSuffix(statuses, was+" ") {
+			statuses += was + " "
+		}
+	}
+	if statuses != "active verifying completed " {
+		t.Errorf("it went through %s", statuses)
+	}
+	if last := w.must(0, "show", goal, "--json", "--at", fmt.Sprint(len(es))).out; last != now {
+		t.Errorf("after its last event it is not as it is:\n%s\n%s", last, now)
+	}
+	for _, at := range []string{"0", fmt.Sprint(len(es) + 1)} {
+		if r := w.must(2, "show", goal, "--at", at); !strings.Contains(r.err, "its last one is") {
+			t.Errorf("--at %s: %v", at, r)
+		}
+	}
+	if len(w.eventsOf(goal)) != len(es) {
+		t.Error("looking back left events")
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -67,11 +68,16 @@ func rowStatus(r ledger.Row) string {
 }
 
 func (a *app) showCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "show G", Short: "where a goal stands", Args: exactly(1, 1),
-		RunE: func(_ *cobra.Command, args []string) error {
+	var at uint64
+	c := &cobra.Command{
+		Use: "show G", Short: "where a goal stands, or stood (--at)", Args: exactly(1, 1),
+		RunE: func(c *cobra.Command, args []string) error {
 			return a.withGoal(args[0], func(s *service.Service, goal string) error {
-				snap, err := s.Snapshot(a.ctx, goal)
+				look := s.Snapshot
+				if c.Flags().Changed("at") {
+					look = func(ctx context.Context, goal string) (core.Snapshot, error) { return s.SnapshotAt(ctx, goal, at) }
+				}
+				snap, err := look(a.ctx, goal)
 				if err != nil {
 					return err
 				}
@@ -79,6 +85,8 @@ func (a *app) showCommand() *cobra.Command {
 			})
 		},
 	}
+	c.Flags().Uint64Var(&at, "at", 0, "as it was after the event with this seq (belay timeline shows them); nothing runs again")
+	return c
 }
 
 func (a *app) show(w io.Writer, s core.Snapshot) {

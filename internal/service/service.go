@@ -282,6 +282,29 @@ func (s *Service) Snapshot(ctx context.Context, goal string) (core.Snapshot, err
 	return core.View(st, core.Timeline(es)), nil
 }
 
+// SnapshotAt is where the goal stood after an event, 1 for the first one.
+func (s *Service) SnapshotAt(ctx context.Context, goal string, seq uint64) (core.Snapshot, error) {
+	var st core.State
+	var entries []core.Entry
+	const page, recent = 1000, 60
+	for st.Head < seq {
+		es, err := s.Ledger.Read(ctx, goal, st.Head, int(min(page, seq-st.Head)))
+		if err != nil {
+			return core.Snapshot{}, err
+		}
+		if len(es) == 0 {
+			break
+		}
+		st = core.Fold(st, es)
+		entries = append(entries, core.Timeline(es)...)
+		entries = entries[max(0, len(entries)-recent):]
+	}
+	if seq == 0 || st.Head != seq {
+		return core.Snapshot{}, fmt.Errorf("%w: goal %s has no event %d; its last one is %d", ErrUsage, goal, seq, st.Head)
+	}
+	return core.View(st, entries), nil
+}
+
 // Timeline is the goal as a person reads it back.
 func (s *Service) Timeline(ctx context.Context, goal string) ([]core.Entry, error) {
 	es, err := s.Ledger.Read(ctx, goal, 0, 0)
