@@ -11,9 +11,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"belay/internal/sandbox"
 )
@@ -82,7 +85,22 @@ func Base(t testing.TB) string {
 			t.Error(err)
 		}
 	})
+	copyExecutable(t, "/proc/"+strconv.Itoa(os.Getpid())+"/exe", filepath.Join(base, tool))
 	return base
+}
+
+// tool is this very test binary, in the folder of worlds: where it lies is
+// hidden from most sandboxes.
+const tool = "tool"
+
+// copyExecutable has another process write a program. A descriptor of this one,
+// open for writing, could live on for a moment in a process that another test
+// starts, and a program that is written to cannot be run.
+func copyExecutable(t testing.TB, from, to string) {
+	t.Helper()
+	if out, err := exec.Command("cp", from, to).CombinedOutput(); err != nil {
+		t.Fatalf("%v %s", err, out)
+	}
 }
 
 func (w *world) must(err error) {
@@ -124,7 +142,7 @@ func newWorld(t testing.TB, base string, b Backend) *world {
 		w.must(os.MkdirAll(filepath.Join(w.repo, git, "refs"), 0o755))
 	}
 	w.write(filepath.Join(w.repo, ".git", "hooks", "pre-push"), "#!/bin/sh\n")
-	w.copyTool(base)
+	w.must(os.Link(filepath.Join(base, tool), w.tool))
 	w.surround()
 	if w.box, err = b.Open(w.state); err != nil {
 		t.Fatalf("%s cannot be opened here: %v", b.ID, err)
@@ -135,27 +153,6 @@ func newWorld(t testing.TB, base string, b Backend) *world {
 		}
 	})
 	return w
-}
-
-// copyTool puts this very test binary into the workspace: where it lies is
-// hidden from most sandboxes.
-func (w *world) copyTool(base string) {
-	once := filepath.Join(base, "tool")
-	if _, err := os.Stat(once); err != nil {
-		in, err := os.Open("/proc/self/exe")
-		w.must(err)
-		defer in.Close()
-		// What another test starts meanwhile would inherit the file open for
-		// writing, and the tool would be busy.
-		syscall.ForkLock.RLock()
-		defer syscall.ForkLock.RUnlock()
-		out, err := os.OpenFile(once, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o755)
-		w.must(err)
-		_, err = io.Copy(out, in)
-		w.must(err)
-		w.must(out.Close())
-	}
-	w.must(os.Link(once, w.tool))
 }
 
 // surround starts what the command must not reach.
@@ -226,22 +223,31 @@ func (w *world) end(ctx context.Context, p sandbox.Process) (sandbox.Result, str
 	return res, string(b)
 }
 
-// reached reports whether anybody has knocked at a server outside.
-func (w *world) reached(l net.Listener) bool {
-	type deadline interface{ SetDeadline(time.Time) error }
-	_ = l.(deadline).SetDeadline(time.Now().Add(50 * time.Millisecond))
-	c, err := l.Accept()
-	if err == nil {
-		c.Close()
+// Waits reports whether something waits at a socket, without waiting itself:
+// what came before the question is there, however busy the machine.
+func Waits(c syscall.Conn) bool {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return false
 	}
-	return err == nil
+	ready := false
+	_ = raw.Control(func(fd uintptr) {
+		for {
+			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+			if err != unix.EINTR {
+				ready = err == nil && n > 0
+				return
+			}
+		}
+	})
+	return ready
 }
 
-func (w *world) heard() bool {
-	_ = w.udp.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
-	_, _, err := w.udp.ReadFrom(make([]byte, 16))
-	return err == nil
-}
+// reached reports whether anybody has knocked at a server outside. Who did is in
+// its queue when the command has ended.
+func (w *world) reached(l net.Listener) bool { return Waits(l.(syscall.Conn)) }
+
+func (w *world) heard() bool { return Waits(w.udp) }
 
 // alive reports whether the foreign process still runs: whether it echoes. What
 // /proc says of it would lag behind a signal that is on its way; a process that
