@@ -137,6 +137,7 @@ func (w *step) giveUpVerification(why string) {
 	if v == nil {
 		return
 	}
+	w.withdrawChecks(why)
 	then := w.s
 	if v.Tree != "" {
 		then.Revision.Tree = v.Tree
@@ -278,7 +279,9 @@ func (s *State) finishCheck(e event.Event, o operation.Op, p event.OperationFini
 		if p.Result.Fault != nil {
 			why = p.Result.Fault.Message
 		}
-		s.tried(o, why, 1)
+		if !p.Late { // what an older holder met is no matter of this verification
+			s.tried(o, why, 1)
+		}
 	case p.Result.Check != nil:
 		of, err := CheckArgs(o)
 		if err != nil {

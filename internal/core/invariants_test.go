@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"belay/internal/core"
+	"belay/internal/core/evidence"
 	"belay/internal/core/lifecycle"
 	"belay/internal/core/operation"
 	"belay/internal/event"
@@ -109,8 +110,9 @@ func TestInvariant5CompletionCarriesEvidence(t *testing.T) {
 	holds(t, invariants[4], func(t *rapid.T) knobs {
 		return knobs{kill: drawKill(t), claims: true, plan: event.PlanNever,
 			approve:  rapid.SampledFrom([]event.ApproveMode{event.ApproveAsk, event.ApproveAuto}).Draw(t, "approve"),
-			criteria: rapid.SampledFrom([]string{"test", "manual", "both", "none", "accept"}).Draw(t, "criteria")}
-	}, "goal_completed", "completion_claimed", "criterion_answered", "test_completed")
+			criteria: rapid.SampledFrom([]string{"test", "manual", "both", "none", "accept", "intact", "bug", "file", "review", "run", "all"}).Draw(t, "criteria")}
+	}, "goal_completed", "completion_claimed", "criterion_answered", "test_completed", "completed intact", "completed bug", "completed file",
+		"completed review", "completed run", "verification given up")
 }
 
 func TestInvariant6CancellationConverges(t *testing.T) {
@@ -367,9 +369,14 @@ func (s *sim) mayStart(prev core.State, o operation.Op, p event.OperationStarted
 	switch {
 	case !o.Effect.SideEffect():
 		return nil
+	case core.Private(o):
+		if prev.Status != lifecycle.Verifying {
+			return fmt.Errorf("%s starts on a goal that is %s", o.Tool, prev.Status)
+		}
+		return nil // it touches nothing
 	case prev.Mode == event.ModePlan && o.Access.Command != "ls":
 		return fmt.Errorf("%s starts in plan mode", o.Tool)
-	case prev.Status != lifecycle.Active:
+	case prev.Status != lifecycle.Active && !(o.Criterion != "" && prev.Status == lifecycle.Verifying):
 		return fmt.Errorf("%s starts on a goal that is %s", o.Tool, prev.Status)
 	case denied[p.Intent.Hash]:
 		return fmt.Errorf("%s starts, which was denied", o.Tool)
@@ -385,21 +392,36 @@ func (s *sim) mayStart(prev core.State, o operation.Op, p event.OperationStarted
 // 5: re-derived from the raw events: the completion stands on the tree that was
 // looked at after the claim, with what each criterion needs on exactly it.
 func completionCarriesEvidence(s *sim) checker {
-	seen, claimed := "", false
+	seen, claimed, looked := "", false, true
 	return checker{event: func(prev, st core.State, e event.Event, _ core.Input) error {
 		switch p := e.Payload.(type) {
 		case event.VerificationStarted:
-			seen, claimed = "", true
+			seen, claimed, looked = "", true, false
 		case event.WorkspaceObserved:
-			seen = p.Tree
+			seen, looked = p.Tree, true
 		case event.RepoStateMutated:
-			seen = p.Revision.Tree
+			seen, looked = p.Revision.Tree, true
+		case event.TestCompleted:
+			looked = true
+		case event.OperationFinished:
+			if o, ok := prev.Find(e.Op); ok && o.Effect.SideEffect() {
+				looked = false // it took its time: what is there now has to be seen
+			}
+		case event.VerificationFinished:
+			if p.GivenUp {
+				s.saw["verification given up"]++
+				if st.Status == lifecycle.Verifying || st.Verification != nil {
+					return errors.New("the verification goes on")
+				}
+			}
 		case event.GoalCompleted:
 			switch {
 			case !claimed || prev.Status != lifecycle.Verifying:
 				return errors.New("completed without a verification")
 			case p.Verdict.Tree != prev.Revision.Tree || seen != "" && seen != p.Verdict.Tree:
 				return fmt.Errorf("completed on tree %s, the repository is at %s (looked at: %s)", p.Verdict.Tree, prev.Revision.Tree, seen)
+			case !looked:
+				return errStaleLook
 			case p.Version != prev.Version:
 				return fmt.Errorf("completed version %d of version %d", p.Version, prev.Version)
 			case len(prev.InDoubt) > 0:
@@ -436,8 +458,13 @@ func (s *sim) evidenceFor(st core.State, p event.GoalCompleted) error {
 			word, answered = false, false
 		}
 	}
+	s.saw["completed "+s.criteria]++
+	if err := s.checksHold(p.Verdict.Tree, passed, failed); err != nil {
+		return err
+	}
 	needsTest, needsWord := s.criteria == "test" || s.criteria == "both", s.criteria == "manual" || s.criteria == "both" || s.criteria == "none"
-	how := map[string]event.CompletedHow{"test": event.Verified, "manual": event.Attested, "both": event.Attested, "none": event.Attested, "accept": event.AcceptedUnverified}[s.criteria]
+	how := map[string]event.CompletedHow{"test": event.Verified, "manual": event.Attested, "both": event.Attested, "none": event.Attested, "accept": event.AcceptedUnverified,
+		"review": event.Judged, "all": event.Judged, "intact": event.Verified, "bug": event.Verified, "file": event.Verified, "run": event.Verified}[s.criteria]
 	switch {
 	case needsTest && (passed == 0 || failed > 0):
 		return fmt.Errorf("completed on %d passing and %d failing test runs of its tree", passed, failed)
@@ -510,8 +537,16 @@ func advancing(s core.State) string {
 	if s.Request != nil {
 		request = s.Request.ID
 	}
+	// A run in a private copy is a fact about that copy, whoever brings it; what
+	// follows from it is for the holder to say.
+	var here evidence.Shelf
+	for _, r := range s.Evidence {
+		if !r.Scratch {
+			here = append(here, r)
+		}
+	}
 	return js([]any{s.Status, s.Version, s.Mode, s.PlanHash, s.Todos, s.Revision, s.Budget.Limits, s.Claim, s.Verification, s.Verdict,
-		s.How, s.Wait, s.Pause, s.Answers, s.Approvals.Granted, s.Compacted, request, s.Evidence})
+		s.How, s.Wait, s.Pause, s.Answers, s.Approvals.Granted, s.Compacted, request, here})
 }
 
 // 7: under an older fence only facts are recorded: how an attempt of its own

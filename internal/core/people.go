@@ -143,7 +143,6 @@ func (w *step) say(b Say) error {
 		return nil
 	}
 	w.giveUpVerification("the user sent a message before it ended")
-	w.withdrawChecks("the user sent a message")
 	w.dropClaim("the user sent a message instead of accepting the claim")
 	w.emit(event.UserMessage{Mode: b.Mode, Text: b.Text})
 	w.withdrawQuestions("the user sent a message instead of an answer")
@@ -388,7 +387,6 @@ func (w *step) revise(b Revise) error {
 	}
 	b.Spec.Limits = w.s.Budget.Limits // money is a question of its own: ExtendBudget
 	w.giveUpVerification("the goal was revised before it ended")
-	w.withdrawChecks("the goal was revised")
 	w.dropClaim("the goal was revised; the new version counts")
 	w.emit(event.GoalRevised{Version: w.s.Version + 1, Spec: b.Spec})
 	w.withdrawQuestions("the goal was revised")

@@ -355,7 +355,7 @@ func (w *step) neverHappened(b NeverHappened) {
 	if !w.holder() {
 		return // the holder looks for itself
 	}
-	if w.s.Status.Final() || w.s.Status == lifecycle.Paused {
+	if w.s.Status.Final() || w.s.Status == lifecycle.Paused || o.Criterion != "" && w.s.Status != lifecycle.Verifying {
 		w.emitOp(b.Op, event.OperationFinished{Tool: o.Tool, Attempt: b.Attempt, Outcome: event.Cancelled, Recovered: "probe",
 			Result: event.Result{Output: event.Text{Head: "It did not happen: the world is as it was before."}}})
 		return

@@ -43,6 +43,9 @@ func (s *sim) perform(_ *worker, e core.Effect) core.Body {
 		case event.Keyed:
 			p.Key = e.Op.ID
 		}
+		if e.Op.Tool == core.ToolCheckReview {
+			p.Review = core.Counted{Tokens: 300, MaxOutput: 2000, InputPrice: 1_000_000, OutputPrice: 4_000_000, PriceKnown: true}
+		}
 		return p
 	case core.Run:
 		return s.effect(e)
@@ -81,6 +84,9 @@ func (s *sim) observe(from string) core.Observation {
 func (s *sim) effect(e core.Run) core.Body {
 	o := e.Op
 	out := event.Result{Output: event.Text{Head: "ok"}}
+	if core.Private(o) && o.Tool != core.ToolCheckRun {
+		return s.check(o, e.Attempt)
+	}
 	switch o.Effect {
 	case event.Read:
 		return core.Ended{Op: o.ID, Attempt: e.Attempt, Outcome: event.Succeeded, Result: out}
@@ -102,6 +108,9 @@ func (s *sim) effect(e core.Run) core.Body {
 		if sh == nil {
 			s.world.ran[o.ID]++
 			sh = &shim{op: o.ID, isTest: o.Access.Command == testCommand, takes: min(10, o.DeadlineMS)}
+			if o.Tool == core.ToolCheckRun {
+				sh.tree = o.Tree
+			}
 			s.world.shims[k] = sh
 		}
 		if sh.void {
@@ -153,6 +162,10 @@ func (s *sim) end(sh *shim) {
 	sh.result = event.CommandResult{DurationMS: sh.takes}
 	if s.r.IntN(25) == 0 {
 		sh.result.TimedOut, sh.result.ExitCode = true, -1
+	}
+	if sh.tree != "" {
+		s.inCopy(sh)
+		return
 	}
 	if !sh.isTest {
 		if s.r.IntN(3) == 0 {

@@ -31,7 +31,8 @@ type knobs struct {
 	approve event.ApproveMode
 	plan    event.PlanMode
 	limits  *event.Limits
-	// criteria is "test", "manual", "both", "none" or "accept".
+	// criteria is "test", "manual", "both", "none", "accept", or one that
+	// checked knows.
 	criteria string
 	cancelAt int  // the tick from which the user cancels as soon as something runs
 	zombies  int  // how many more zombies than else, in percent of the ticks
@@ -60,6 +61,7 @@ type shim struct {
 	result  event.CommandResult
 	counts  event.TestCounts
 	isTest  bool
+	tree    string // of the private copy that it runs in, "" for the workspace
 	stopped bool
 	void    bool // may never start
 }
@@ -269,7 +271,7 @@ func (s *sim) start() error {
 		spec.Limits = *s.limits
 	}
 	if s.criteria == "" {
-		s.criteria = []string{"test", "test", "test", "test", "manual", "both", "none", "accept"}[s.r.IntN(8)]
+		s.criteria = []string{"test", "test", "test", "test", "manual", "both", "none", "accept", "intact", "bug", "file", "review", "run", "all"}[s.r.IntN(14)]
 	}
 	if s.criteria == "test" || s.criteria == "both" {
 		spec.Acceptance = append(spec.Acceptance, event.Criterion{ID: "tests", Kind: event.CriterionTest, Command: testCommand})
@@ -277,6 +279,7 @@ func (s *sim) start() error {
 	if s.criteria == "manual" || s.criteria == "both" {
 		spec.Acceptance = append(spec.Acceptance, event.Criterion{ID: "looks", Kind: event.CriterionManual, Text: "Does it look right?"})
 	}
+	spec.Acceptance = append(spec.Acceptance, checked(s.criteria)...)
 	set.AcceptUnverified = s.criteria == "accept"
 	in := s.input(event.ActorUser, 0, core.Start{Goal: "g", Spec: spec, Settings: set, Repo: "/w"})
 	r, err := s.decide(core.State{}, in)
