@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"belay/internal/eval"
+	"belay/internal/model/modeltest"
 )
 
 const gauntlet = "../../evals/gauntlet"
@@ -190,5 +191,40 @@ func TestInstancesOfABenchmarkAreImportedAndJudged(t *testing.T) {
 	r := w.evaluate(6, cases, "--model", cheat, "--only", "mean-1")["demo__mean-1"]
 	if r.Outcome != eval.Fail || !slices.Contains([]eval.Class{eval.FalseClaim, eval.TestWeakened}, r.Class) {
 		t.Errorf("tests edited instead of the code: %s, %s: %q", r.Outcome, r.Class, r.Why)
+	}
+}
+
+// TestARealProviderIsEvaluated: over a wire, with a key, several times; and a
+// provider that breaks says nothing of the model.
+func TestARealProviderIsEvaluated(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.put(filepath.Join(w.dir, "case", "case.yaml"), wrongBase+"expect: {exit: 0, how: verified}\n")
+	w.serve(repair, nil)
+	r := w.must(0, "eval", "run", "--json", filepath.Join(w.dir, "case"), "--model", "openai:test-model", "--repeat", "3", "--parallel", "2")
+	seen := map[string]bool{}
+	for line := range strings.Lines(r.out) {
+		var res eval.Result
+		if err := json.Unmarshal([]byte(line), &res); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		if res.Outcome != eval.Pass || res.Model != "openai:test-model" || res.Steps != 4 {
+			t.Errorf("%+v", res)
+		}
+		seen[fmt.Sprint(res.Repeat)+res.Goal] = true
+	}
+	if len(seen) != 3 {
+		t.Errorf("three runs, each with a goal of its own: %v", seen)
+	}
+	if strings.Contains(r.out, key) {
+		t.Error("the key is in the results")
+	}
+	broken := newWorld(t, nil)
+	p := broken.serve(repair, func(modeltest.Request) (modeltest.Answer, bool) {
+		return modeltest.Answer{Status: 401, Body: `{"error":{"message":"invalid key"}}`}, true
+	})
+	res := broken.evaluate(1, filepath.Join(w.dir, "case"), "--model", "openai:test-model")["case"]
+	if res.Outcome != eval.Infra || res.Class != eval.ProviderFault || res.Tries != 2 || len(p.chats()) != 2 {
+		t.Errorf("a wrong key: %s, %s, %d tries, %d requests: %q", res.Outcome, res.Class, res.Tries, len(p.chats()), res.Why)
 	}
 }
