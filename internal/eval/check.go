@@ -15,14 +15,19 @@ import (
 // checkTimeout bounds a check that names no limit.
 const checkTimeout = 5 * time.Minute
 
-// before is the preflight: each check that says how it ends on the start must
-// end so, else the case is broken and nothing can be said of any model.
+// before is the preflight: what a check lays over fits the start, and each check
+// that says how it ends there ends so. Else the case is broken, and nothing can
+// be said of any model.
 func (r *Runner) before(ctx context.Context, c Case, w *world) string {
 	for i, ch := range c.Checks {
+		dir := filepath.Join(w.dir, "checks", fmt.Sprintf("before-%d", i))
+		if err := c.lay(ctx, w, w.start, ch, dir); err != nil {
+			return fmt.Sprintf("%s does not fit the start: %v", ch.name(i), err)
+		}
 		if ch.Before == "" {
 			continue
 		}
-		bad, err := r.check(ctx, c, w, w.start, ch, fmt.Sprintf("before-%d", i))
+		bad, err := r.check(ctx, c, w, ch, dir)
 		switch {
 		case err != nil:
 			return fmt.Sprintf("%s cannot be run on the start: %v", ch.name(i), err)
@@ -39,7 +44,13 @@ func (r *Runner) before(ctx context.Context, c Case, w *world) string {
 // says why they could not be run.
 func (r *Runner) after(ctx context.Context, c Case, w *world) (failed []string, broken string) {
 	for i, ch := range c.Checks {
-		bad, err := r.check(ctx, c, w, w.repo, ch, fmt.Sprintf("after-%d", i))
+		dir := filepath.Join(w.dir, "checks", fmt.Sprintf("after-%d", i))
+		if err := c.lay(ctx, w, w.repo, ch, dir); err != nil {
+			// It did fit the start: the run is what made it unfit.
+			failed = append(failed, fmt.Sprintf("%s does not fit what the run left: %v", ch.name(i), err))
+			continue
+		}
+		bad, err := r.check(ctx, c, w, ch, dir)
 		if err != nil {
 			return nil, fmt.Sprintf("%s cannot be run: %v", ch.name(i), err)
 		}
@@ -57,27 +68,32 @@ func (c Check) name(i int) string {
 	return fmt.Sprintf("check %d", i+1)
 }
 
-// check runs one check on a copy of a tree and says what is wrong, "" when it
-// passes.
-func (r *Runner) check(ctx context.Context, c Case, w *world, tree string, ch Check, name string) (string, error) {
-	dir := filepath.Join(w.dir, "checks", name)
+// lay copies a tree and lays over it what the check brings.
+func (c Case) lay(ctx context.Context, w *world, tree string, ch Check, dir string) error {
 	if err := copyTree(tree, dir); err != nil {
-		return "", err
+		return err
 	}
-	defer os.RemoveAll(dir)
 	if ch.Overlay != "" {
 		if err := copyTree(filepath.Join(c.Dir, ch.Overlay), dir); err != nil {
-			return "", fmt.Errorf("overlay: %w", err)
+			return fmt.Errorf("overlay: %w", err)
 		}
 	}
 	if err := putFiles(dir, ch.Files); err != nil {
-		return "", fmt.Errorf("files: %w", err)
+		return fmt.Errorf("files: %w", err)
 	}
-	if ch.Patch != "" {
-		if err := applyPatch(ctx, w.start, dir, filepath.Join(c.Dir, ch.Patch)); err != nil {
-			return "", err
-		}
+	if ch.Patch == "" {
+		return nil
 	}
+	if err := applyPatch(ctx, w.start, dir, filepath.Join(c.Dir, ch.Patch)); err != nil {
+		return fmt.Errorf("patch: %w", err)
+	}
+	return nil
+}
+
+// check runs one check in a folder that was laid out for it, and says what is
+// wrong, "" when it passes.
+func (r *Runner) check(ctx context.Context, c Case, w *world, ch Check, dir string) (string, error) {
+	defer os.RemoveAll(dir)
 	limit := time.Duration(ch.Timeout)
 	if limit == 0 {
 		limit = checkTimeout
@@ -120,15 +136,16 @@ func lastWords(out string) string {
 func applyPatch(ctx context.Context, start, dir, patch string) error {
 	b, err := os.ReadFile(patch)
 	if err != nil {
-		return fmt.Errorf("patch: %w", err)
+		return err
 	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
 	for _, name := range patched(string(b)) {
-		if !filepath.IsLocal(name) {
-			return fmt.Errorf("patch: %q is outside the repository", name)
-		}
-		to := filepath.Join(dir, name)
-		if err := removeIfThere(to); err != nil {
-			return fmt.Errorf("patch: %w", err)
+		if err := root.RemoveAll(name); err != nil {
+			return err
 		}
 		from := filepath.Join(start, name)
 		info, err := os.Stat(from)
@@ -136,16 +153,15 @@ func applyPatch(ctx context.Context, start, dir, patch string) error {
 			continue
 		}
 		if err == nil {
-			err = errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), copyFile(from, to, info.Mode().Perm()))
+			err = errors.Join(root.MkdirAll(filepath.Dir(name), 0o755), copyFile(from, root, name, info.Mode().Perm()))
 		}
 		if err != nil {
-			return fmt.Errorf("patch: %w", err)
+			return err
 		}
 	}
-	if err := git(ctx, dir, "apply", "--whitespace=nowarn", patch); err != nil {
-		return fmt.Errorf("patch: %w", err)
-	}
-	return nil
+	// The copy's own .git was within the run's reach: what it configures is none
+	// of ours.
+	return git(ctx, dir, "--git-dir=/dev/null", "apply", "--whitespace=nowarn", patch)
 }
 
 // patched lists the files that a git diff touches.

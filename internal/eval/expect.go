@@ -52,7 +52,7 @@ func (x Expect) Unmet(end End) []string {
 		u.file(end.Repo, name, x.Files[name])
 	}
 	for _, name := range slices.Sorted(maps.Keys(x.Lines)) {
-		b, _ := os.ReadFile(filepath.Join(end.Repo, name))
+		b, _ := readRegular(filepath.Join(end.Repo, name))
 		if n := strings.Count(string(b), "\n"); n != x.Lines[name] {
 			u.say("%s has %d lines, expected %d: %s", name, n, x.Lines[name], short(string(b)))
 		}
@@ -206,9 +206,9 @@ func (u *unmet) order(want []string, es []event.Event) {
 
 func (u *unmet) file(repo, name string, want File) {
 	path := filepath.Join(repo, name)
-	b, err := os.ReadFile(path)
+	b, err := readRegular(path)
 	switch {
-	case want.Absent && err == nil:
+	case want.Absent && exists(path):
 		u.say("%s is there, expected none", name)
 		return
 	case want.Absent:

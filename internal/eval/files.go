@@ -11,8 +11,18 @@ import (
 	"slices"
 )
 
-// copyTree copies files, folders and symbolic links with their modes.
+// copyTree copies files, folders and symbolic links with their modes; what is
+// nothing of these is left out. It writes nothing outside of to, whatever links
+// stand there.
 func copyTree(from, to string) error {
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(to)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -21,44 +31,39 @@ func copyTree(from, to string) error {
 		if err != nil {
 			return err
 		}
-		dst := filepath.Join(to, rel)
 		info, err := d.Info()
 		if err != nil {
 			return err
 		}
 		switch {
+		case rel == ".":
+			return nil
 		case d.IsDir():
-			return os.MkdirAll(dst, info.Mode().Perm()|0o700)
+			return root.MkdirAll(rel, info.Mode().Perm()|0o700)
 		case info.Mode()&fs.ModeSymlink != 0:
 			link, err := os.Readlink(path)
 			if err != nil {
 				return err
 			}
-			return errors.Join(removeIfThere(dst), os.Symlink(link, dst))
+			return errors.Join(root.RemoveAll(rel), root.Symlink(link, rel))
 		case !info.Mode().IsRegular():
-			return fmt.Errorf("%s is no file, folder or symbolic link", path)
+			return nil
 		}
-		return copyFile(path, dst, info.Mode().Perm())
+		return copyFile(path, root, rel, info.Mode().Perm())
 	})
 }
 
-func removeIfThere(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
-func copyFile(from, to string, mode fs.FileMode) (err error) {
+// copyFile copies one file to a name below a folder, over what stands there.
+func copyFile(from string, root *os.Root, to string, mode fs.FileMode) (err error) {
 	src, err := os.Open(from)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	if err := removeIfThere(to); err != nil {
+	if err := root.RemoveAll(to); err != nil {
 		return err
 	}
-	dst, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	dst, err := root.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if err != nil {
 		return err
 	}
@@ -66,7 +71,17 @@ func copyFile(from, to string, mode fs.FileMode) (err error) {
 	if _, err := io.Copy(dst, src); err != nil {
 		return err
 	}
-	return os.Chmod(to, mode)
+	return dst.Chmod(mode)
+}
+
+// copyOut copies one file to a path of the run's own.
+func copyOut(from, to string) error {
+	root, err := os.OpenRoot(filepath.Dir(to))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return copyFile(from, root, filepath.Base(to), 0o600)
 }
 
 // putFiles writes files below a folder.
@@ -81,20 +96,33 @@ func putFiles(dir string, files map[string]string) error {
 
 // putFile writes or, with os.O_APPEND, continues one file; it never leaves dir.
 func putFile(dir, name, content string, how int) (err error) {
-	if !filepath.IsLocal(name) {
-		return fmt.Errorf("%q is outside the repository", name)
-	}
-	path := filepath.Join(dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|how, 0o644)
+	defer root.Close()
+	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	f, err := root.OpenFile(name, os.O_CREATE|os.O_WRONLY|how, 0o644)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	_, err = io.WriteString(f, content)
 	return err
+}
+
+// readRegular reads a file, and nothing that could keep the reader waiting.
+func readRegular(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no file", path)
+	}
+	return os.ReadFile(path)
 }
 
 // differing lists the paths, sorted, whose bytes, link or executable bit are

@@ -93,7 +93,7 @@ func (w *world) files(r *Runner, c Case) error {
 		}
 	}
 	if models := filepath.Join(r.Config, "models.yaml"); r.Config != "" && exists(models) {
-		return copyFile(models, filepath.Join(w.dir, "config", "models.yaml"), 0o600)
+		return copyOut(models, filepath.Join(w.dir, "config", "models.yaml"))
 	}
 	return nil
 }
@@ -105,7 +105,7 @@ func (w *world) inline(c Case, i Inline, name string) (string, error) {
 	if i.Body != nil {
 		return path, os.WriteFile(path, i.Body, 0o600)
 	}
-	return path, copyFile(filepath.Join(c.Dir, i.File), path, 0o600)
+	return path, copyOut(filepath.Join(c.Dir, i.File), path)
 }
 
 // kept are the variables that a run takes over: where the tools are, where
