@@ -134,7 +134,7 @@ func TestTheConsole(t *testing.T) {
 	page.sound()
 	second.sound()
 
-	for name, f := range map[string]func(*served, *testing.T, *browser){"start": (*served).startInThePage, "hostile": (*served).hostile, "watch": (*served).watchOnly, "keys": (*served).byKeys} {
+	for name, f := range map[string]func(*served, *testing.T, *browser){"start": (*served).startInThePage, "hostile": (*served).hostile, "watch": (*served).watchOnly, "keys": (*served).byKeys, "running": (*served).running} {
 		t.Run(name, func(t *testing.T) { f(s.room(t, name), t, b) })
 	}
 }
@@ -259,6 +259,47 @@ func (s *served) watchOnly(t *testing.T, b *browser) {
 	if _, err := s.c.Tell(t.Context(), goal, "cancel", client.Cancel{}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// running watches what a command prints while it runs.
+func (s *served) running(t *testing.T, b *browser) {
+	gate := s.gate()
+	model := s.script("steps:\n" + stepCommand(`printf 'began \303\251 <b>\033[2J\n'; cat ../gate; echo ended`) + stepRead + stepFix + stepTest + stepDone)
+	g, err := s.c.Start(t.Context(), client.StartGoal{Text: "Watch it run", Repo: s.repo, Model: model, Plan: event.PlanNever, Approve: event.ApproveAuto,
+		Acceptance: []event.Criterion{{Kind: event.CriterionTest, Command: "sh check.sh"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := b.open(t, s.url())
+	page.press("Watch it run")
+	page.until(`document.querySelector(".card.live .output").innerText.includes("began é <b>\\x1b[2J")`)
+	page.press("op1")
+	page.until(`document.querySelector("dialog .output").innerText.includes("began")`)
+	page.eval(`document.querySelector("dialog").close()`, nil)
+	gate.open(s.p)
+	var printed strings.Builder
+	for m, err := range s.c.FollowOutput(t.Context(), g.Goal, "op1") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		var o client.Output
+		if err := json.Unmarshal(m.Data, &o); err != nil {
+			t.Fatal(err)
+		}
+		printed.WriteString(o.Text)
+		if m.Name == "output" && strings.Contains(o.Text, "began") {
+			gate.close()
+		}
+		if m.Name == "end" {
+			break
+		}
+	}
+	if got := printed.String(); got != "began é <b>\x1b[2J\nended\n" {
+		t.Errorf("it printed %q", got)
+	}
+	page.state("completed: verified")
+	page.until(`document.querySelector(".card.live").hidden`)
+	page.sound()
 }
 
 // byKeys goes to a goal and answers by the keyboard alone.

@@ -88,7 +88,7 @@ func report(c *call) error {
 	return nil
 }
 
-func operation(c *call) (client.Operation, error) {
+func operationDetail(c *call) (client.Operation, error) {
 	op := c.r.PathValue("op")
 	es, err := c.Service.OperationEvents(c.ctx, c.goal, op)
 	if err != nil {

@@ -96,6 +96,10 @@ func (r route) document(s *schemas) object {
 // streamed says what the data of each event of a stream is.
 func (r route) streamed(s *schemas) object {
 	marker := s.of(typeOf[client.Head]())
+	if strings.Contains(r.path, "{op}") {
+		piece := s.of(typeOf[client.Output]())
+		return object{"output": piece, "end": piece}
+	}
 	if strings.Contains(r.path, "{goal}") {
 		return object{"event": s.of(typeOf[client.Event]()), "entry": s.of(typeOf[core.Entry]()), "head": marker, "caught_up": marker}
 	}

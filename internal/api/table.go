@@ -44,8 +44,9 @@ func readRoutes() []route {
 			query{"format", "string", "markdown (the default), html or json"}),
 		ask("/v1/goals/{goal}/audit", token.Watch, "the hash chain, computed anew", func(c *call) (ledger.Audit, error) { return c.Service.Audit(c.ctx, c.goal) }),
 		ask("/v1/goals/{goal}/policy", token.Watch, "what the goal may do without a question", goalPolicy),
-		ask("/v1/goals/{goal}/operations/{op}", token.Watch, "everything on record about an operation", operation),
+		ask("/v1/goals/{goal}/operations/{op}", token.Watch, "everything on record about an operation", operationDetail),
 		raw("/v1/goals/{goal}/operations/{op}/output", token.Watch, "the whole output of an operation", "text/plain", output),
+		raw("/v1/goals/{goal}/operations/{op}/stream", token.Watch, "what a running command prints (output), until the operation ends (end)", "text/event-stream", followOutput),
 		ask("/v1/goals/{goal}/operations/{op}/suggest", token.Watch, "the narrowest rules that would have allowed what is asked", suggest),
 		raw("/v1/artifacts/{sha256}", token.Watch, "content by its address, whole or in ranges", "application/octet-stream", artifact),
 	}

@@ -68,6 +68,9 @@ func (a *app) serve(o ServeOptions) error {
 		}
 		for _, u := range urls {
 			fmt.Fprintf(a.Stderr, "belay: listening on %s\n", u)
+			if strings.HasPrefix(u, "http") {
+				fmt.Fprintf(a.Stderr, "belay: console: %s/\n", u)
+			}
 		}
 		store, err := a.Tokens(a.opts)
 		if err != nil {

@@ -195,6 +195,11 @@ func (c *Client) Follow(ctx context.Context, goal, view string, after uint64) it
 	return c.stream(ctx, goalPath(goal, "stream")+"?view="+url.QueryEscape(view), after)
 }
 
+// FollowOutput streams what a running command prints.
+func (c *Client) FollowOutput(ctx context.Context, goal, op string) iter.Seq2[Message, error] {
+	return c.stream(ctx, goalPath(goal, "operations", op, "stream"), 0)
+}
+
 // Watch streams the list of goals.
 func (c *Client) Watch(ctx context.Context) iter.Seq2[Message, error] {
 	return c.stream(ctx, "/v1/stream", 0)

@@ -169,6 +169,11 @@ type Event struct {
 	Hash    string          `json:"hash"`
 }
 
+// Output is a piece of what a command prints.
+type Output struct {
+	Text string `json:"text"`
+}
+
 // Version says what answers.
 type Version struct {
 	Version  string `json:"version"`

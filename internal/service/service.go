@@ -201,8 +201,31 @@ func (s *Service) state(ctx context.Context, goal string) (core.State, error) {
 	}
 	s.mu.Lock()
 	s.seen[goal] = st
+	if !ok {
+		s.forget(goal)
+	}
 	s.mu.Unlock()
 	return st, nil
+}
+
+// How many states are kept: any, and of goals that have ended. They are a
+// cache; a server that is asked for every goal there is must not grow with them.
+const (
+	maxSeen  = 2048
+	maxEnded = 256
+)
+
+// forget drops states beyond what is kept, but never the one just used.
+func (s *Service) forget(used string) {
+	ended := 0
+	for goal, st := range s.seen {
+		if st.Status.Final() {
+			ended++
+		}
+		if goal != used && (ended > maxEnded && st.Status.Final() || len(s.seen) > maxSeen) {
+			delete(s.seen, goal)
+		}
+	}
 }
 
 // retries bounds how often a person's command is stepped again because a

@@ -1,7 +1,7 @@
 // What opens over the page: an operation, an event, a question, the report.
 
 import { h, fill, instant, safe } from "./dom.js";
-import { get, text, goalPath } from "./api.js";
+import { get, text, goalPath, follow } from "./api.js";
 import { words, chip } from "./words.js";
 import { drawDiff } from "./diff.js";
 
@@ -60,7 +60,7 @@ export async function showEvent(goal, seq, jump) {
 
 export async function showOperation(goal, op) {
   const inside = h("div", {}, "…");
-  dialog(`Operation ${op}`, inside);
+  const d = dialog(`Operation ${op}`, inside);
   try {
     const o = await get(goalPath(goal, "operations", op));
     const of = (type) => o.events.find((e) => e.type === type)?.payload;
@@ -76,9 +76,32 @@ export async function showOperation(goal, op) {
       proposed && [h("h3", {}, "Arguments"), h("pre", { tabindex: "0", "aria-label": "arguments" }, pretty(proposed.arguments))],
       asked?.intent?.preview?.head && [h("h3", {}, "What was asked"), /^(diff |--- |@@)/m.test(asked.intent.preview.head) ? drawDiff(asked.intent.preview.head) : h("pre", { tabindex: "0", "aria-label": "what was asked" }, asked.intent.preview.head)],
       finished && [h("h3", {}, "Output"), output(goal, op)],
+      !outcome && of("operation_started") && [h("h3", {}, "Output so far"), soFar(d, goalPath(goal, "operations", op, "stream"))],
       h("h3", {}, "On record"),
       h("ol", { class: "record" }, o.events.map((e) => h("li", {}, instant(e.time), " ", e.type, " ", h("span", { class: "dim" }, "by " + e.actor + ", event " + e.seq)))));
   } catch (err) { fill(inside, h("p", { class: "bad" }, err.message)); }
+}
+
+// soFar is the output of what still runs, while the dialog is open.
+function soFar(d, path) {
+  const pre = h("pre", { class: "output", tabindex: "0", "aria-label": "output so far" });
+  d.addEventListener("close", tail(path, pre));
+  return pre;
+}
+
+const tailed = 64 * 1024; // characters of running output that are kept in the page
+
+// tail shows what a running command prints, the end of it. It begins anew when
+// the connection does.
+export function tail(path, pre) {
+  let text = "";
+  const stop = follow(path, 0, (e) => {
+    if (e.name === "end") return stop();
+    text = (text + e.data.text).slice(-tailed);
+    pre.textContent = safe(text);
+    pre.scrollTop = pre.scrollHeight;
+  }, (now) => { if (now === "live") text = ""; });
+  return stop;
 }
 
 // output reads the whole output, piece by piece as it is asked for.

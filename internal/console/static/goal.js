@@ -6,7 +6,7 @@ import { face, chip, ended, words } from "./words.js";
 import { questions, controls } from "./answer.js";
 import { Changes } from "./diff.js";
 import { Timeline } from "./timeline.js";
-import { showOperation, showReport } from "./detail.js";
+import { showOperation, showReport, tail } from "./detail.js";
 
 export class Goal {
   constructor(root, goal, may, state) {
@@ -15,11 +15,11 @@ export class Goal {
     const part = (name, cls) => { const e = h("section", { class: "card " + (cls || "") }); this[name] = e; return e; };
     this.head = h("header", { class: "goal-head" });
     this.ask = h("section", { class: "asks", "aria-label": "What the goal asks", "aria-live": "polite" });
-    this.note = h("div", { class: "tell" });
+    this.live = h("section", { class: "card live", hidden: true });
     this.changes = new Changes(goal);
     this.timeline = new Timeline(goal, (op) => this.operation(op));
     fill(root,
-      h("a", { class: "back", href: "#/" }, "‹ Goals"), this.head, this.ask, this.note,
+      h("a", { class: "back", href: "#/" }, "‹ Goals"), this.head, this.ask, this.live,
       h("div", { class: "cards" }, part("plan"), part("criteria"), part("budget"), part("tests"), part("trouble", "wide")),
       this.changes.element, this.timeline.element, part("facts"));
     this.load();
@@ -29,6 +29,7 @@ export class Goal {
     this.closed.abort();
     this.stop?.();
     this.timeline.close();
+    this.watching?.stop();
     clearTimeout(this.soon);
   }
 
@@ -97,6 +98,21 @@ export class Goal {
     settle(this.facts, key(s.repo, s.model, s.sandbox, s.revision, s.fence, s.checkpoints, s.constraints, s.goal_version), () => this.drawFacts(s));
     this.trouble.hidden = !this.trouble.childElementCount;
     this.changes.show(s);
+    this.watch(s);
+  }
+
+  // watch shows what the command that runs now prints.
+  watch(s) {
+    const o = (s.open_operations || []).find((x) => x.phase === "started" && x.effect === "supervised");
+    const key = o ? o.op_id + "." + o.attempt : "";
+    if (this.watching?.key === key || (!this.watching && !o)) return;
+    this.watching?.stop();
+    this.watching = null;
+    this.live.hidden = !o;
+    if (!o) return fill(this.live);
+    const pre = h("pre", { class: "output", tabindex: "0", "aria-label": "what it prints" });
+    fill(this.live, h("h2", {}, this.spinner({ tone: "go" }), h("span", {}, "Running ", h("strong", {}, o.tool_name)), this.ref(o.op_id)), h("pre", { class: "command", tabindex: "0", "aria-label": "the command that runs" }, o.command || o.tool_name), pre);
+    this.watching = { key, stop: tail(goalPath(s.goal, "operations", o.op_id, "stream"), pre) };
   }
 
   spinner(f) { return f.tone === "go" && h("span", { class: "pulse", "aria-hidden": "true" }); }
