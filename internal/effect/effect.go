@@ -19,6 +19,7 @@ import (
 	"belay/internal/fault"
 	"belay/internal/ledger"
 	"belay/internal/model"
+	"belay/internal/policy"
 	"belay/internal/redact"
 	"belay/internal/sandbox"
 	"belay/internal/tool"
@@ -149,7 +150,7 @@ func asFault(err error, kind fault.Kind, blame fault.Blame) *fault.Fault {
 // env is what a tool works with.
 func (g *Goal) env(s core.State, op string) tool.Env {
 	e := tool.Env{Workspace: g.Workspace, Sandbox: g.Sandbox, Artifacts: artifacts{g.Ledger, g.Secrets}, Secrets: g.Secrets, BaseEnv: g.BaseEnv,
-		Protected: g.Protected, ReadOnly: s.Mode == event.ModePlan,
+		Protected: g.Protected, Unreadable: policy.UnreadableBy(s.Policy()), ReadOnly: s.Mode == event.ModePlan,
 		Look: func(ctx context.Context, op string) (tool.Finding, error) { return g.Look(ctx, s, op) }}
 	if cmds := s.TestCommands(); len(cmds) > 0 {
 		e.TestCommand = cmds[0]

@@ -343,3 +343,48 @@ func wild(pattern, text string) bool {
 	}
 	return p == len(pattern)
 }
+
+// Unreadable are the files that rules deny commands to read, for a sandbox to
+// hide: a name can be put together by a program where no words show it.
+type Unreadable struct {
+	root     string
+	patterns []string
+}
+
+// UnreadableBy collects what the rules deny to be read.
+func UnreadableBy(c Config) Unreadable {
+	u := Unreadable{root: c.Root}
+	for _, r := range compile(c).rules {
+		if r.broken == nil && r.decision == Deny && r.Path != "" && (appliesTo(r.Tool, KindRead, "run_command", Deny) || appliesTo(r.Tool, KindRead, "run_test", Deny)) {
+			u.patterns = append(u.patterns, r.Path)
+		}
+	}
+	return u
+}
+
+// Any reports whether there is anything to look for.
+func (u Unreadable) Any() bool { return len(u.patterns) > 0 }
+
+// Holds reports whether a path of the workspace, relative to its root, is among
+// them.
+func (u Unreadable) Holds(path string) bool {
+	for _, p := range u.patterns {
+		if matchPath(fromAbs(p, u.root), path) {
+			return true
+		}
+	}
+	return false
+}
+
+// Outside are those that are named outright and lie elsewhere: absolute paths,
+// or paths that begin with ~.
+func (u Unreadable) Outside() []string {
+	var out []string
+	for _, p := range u.patterns {
+		p = strings.TrimSuffix(strings.TrimSuffix(p, "**"), "/")
+		if (strings.HasPrefix(p, "/") || strings.HasPrefix(p, "~/")) && !strings.ContainsAny(p, "*?[\\") && fromAbs(p, u.root) == p {
+			out = append(out, p)
+		}
+	}
+	return out
+}

@@ -135,6 +135,8 @@ type Env struct {
 	BaseEnv []string
 	// Protected are absolute paths that commands may not write.
 	Protected []string
+	// Unreadable are the files that the goal's rules deny commands to read.
+	Unreadable Unreadable
 	// TestCommand is what run_test runs when the model names none.
 	TestCommand string
 	// Look probes an operation of the goal whose outcome is unknown. What it
@@ -143,6 +145,18 @@ type Env struct {
 	Look func(ctx context.Context, op string) (Finding, error)
 	// Progress, if set, receives output as it appears, for live views only.
 	Progress io.Writer
+}
+
+// Unreadable are files that commands must not read, whatever they are called in
+// the command's words.
+type Unreadable interface {
+	// Any reports whether there are any.
+	Any() bool
+	// Holds reports whether a path of the workspace, relative to its root, is one,
+	// or a folder of them.
+	Holds(path string) bool
+	// Outside are those elsewhere, absolute or beginning with ~/.
+	Outside() []string
 }
 
 // Reconciliation is what a certain finding about an operation settles: nil for

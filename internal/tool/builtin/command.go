@@ -193,6 +193,7 @@ func (t command) Run(ctx context.Context, env tool.Env, call tool.Call) (event.O
 	if err != nil {
 		return failed(ctx, err)
 	}
+	c.Protected = append(c.Protected, hidden(env)...)
 	p, err := env.Sandbox.Start(ctx, c)
 	if err != nil {
 		if errors.Is(err, sandbox.ErrGone) {
