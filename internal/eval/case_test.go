@@ -133,3 +133,39 @@ func TestDeedsAreWhatAnyoneCouldSay(t *testing.T) {
 		t.Errorf("%s\nwant\n%s", strings.Join(got, "|"), want)
 	}
 }
+
+// TestEveryCaseOfTheGauntletSaysWhatItReenacts: each can be read, says why it is
+// there, and names reports of users that docs/field-coverage.md knows. The
+// themes that it is made for are all there.
+func TestEveryCaseOfTheGauntletSaysWhatItReenacts(t *testing.T) {
+	t.Parallel()
+	cases, broken, err := Find([]string{"../../evals/gauntlet"})
+	if err != nil || len(broken) > 0 || len(cases) < 40 {
+		t.Fatalf("%d cases, broken: %v, %v", len(cases), broken, err)
+	}
+	known, err := os.ReadFile("../../docs/field-coverage.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	themes, titles := map[byte]int{}, map[string]string{}
+	for _, c := range cases {
+		if len(strings.Fields(c.Why)) < 8 || len(c.Field) == 0 {
+			t.Errorf("%s does not say why it is there", c.Name)
+		}
+		if other := titles[c.Title]; other != "" {
+			t.Errorf("%s has the title of %s", c.Name, other)
+		}
+		titles[c.Title] = c.Name
+		for _, id := range c.Field {
+			if !strings.Contains(string(known), "\n| "+id+" |") {
+				t.Errorf("%s names the report %q, which nobody knows", c.Name, id)
+			}
+			themes[id[0]]++
+		}
+	}
+	for _, theme := range "ABCDEFGIJKMP" {
+		if themes[byte(theme)] == 0 {
+			t.Errorf("no case of theme %c", theme)
+		}
+	}
+}
