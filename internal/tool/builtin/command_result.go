@@ -102,6 +102,7 @@ func (t command) ended(ctx context.Context, env tool.Env, c sandbox.Command, p s
 	if t.test() || d.counts.Runner != "" {
 		counts := d.counts
 		r.Test = &counts
+		r.Environment = identify(programsOf(c.Shell, d.counts.Runner), c.Env, c.Dir)
 	}
 	outcome, f := judge(c, res)
 	if f != nil {

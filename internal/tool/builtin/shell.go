@@ -14,6 +14,8 @@ type scan struct {
 	words []string
 	// destructive says that it can discard work or rewrite history.
 	destructive bool
+	// programs are the names of the commands, as they are called.
+	programs []string
 }
 
 // maxNesting bounds shell text inside of shell text.
@@ -56,6 +58,9 @@ func (s *scan) call(n *syntax.CallExpr, depth int) {
 		argv = append(argv, l[0])
 	}
 	s.words = append(append(s.words, argv...), implied(argv)...)
+	if len(argv) > 0 && argv[0] != "" {
+		s.programs = append(s.programs, argv[0])
+	}
 	for _, a := range argv { // --config=file and key=file name files too
 		if _, v, ok := strings.Cut(a, "="); ok && v != "" {
 			s.words = append(s.words, v)
