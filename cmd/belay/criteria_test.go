@@ -208,3 +208,26 @@ func TestAReviewerIsAskedLast(t *testing.T) {
 		}
 	}
 }
+
+// The report tells the tests that stood before from those that this run wrote,
+// and names the programs that evidence was made with.
+func TestTheReportTellsOldTestsFromNew(t *testing.T) {
+	t.Parallel()
+	w, r, _ := judged(t, suite(), "  - {id: t, kind: test, command: sh run.sh}\n  - {id: c, kind: tests_intact}\n",
+		stepRead+stepFix+writeStep("tests/test_more", "grep -q fixed code.txt\n")+stepTest)
+	if r.code != 0 {
+		t.Fatal(r)
+	}
+	md := w.must(0, "report", w.goal()).out
+	for _, want := range []string{"- stood before: 3 files, none changed", "as they stood, over the code of now (op7): 2 passed, 0 failed", "on the code as the goal found it (op8): 2 passed",
+		`- written in this run: tests/test\_more`, "all of them now (op4): 3 passed, 0 failed, 0 skipped, 1 more than stood before", "by belay, for c, in a copy of tree"} {
+		if !strings.Contains(md, want) {
+			t.Errorf("the report does not say %q:\n%s", want, md)
+		}
+	}
+	for _, run := range of[event.TestCompleted](t, w.events()) {
+		if !strings.Contains(run.Environment["python3"], " sha256:") {
+			t.Errorf("the tools of the test run are %q", run.Environment)
+		}
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"embed"
 	"fmt"
 	htmltemplate "html/template"
+	"slices"
+	"strconv"
 	"strings"
 	texttemplate "text/template"
 
@@ -22,7 +24,20 @@ var funcs = map[string]any{
 	"cell":   cell,
 	"status": status,
 	"counts": counts,
-	"done":   func(t event.TodoStatus) bool { return t == event.TodoCompleted },
+	"tools":  tools,
+	"files": func(n int) string {
+		if n == 1 {
+			return "1 file"
+		}
+		return strconv.Itoa(n) + " files"
+	},
+	"more": func(t Tests) string {
+		if n, ok := t.More(); ok && n > 0 {
+			return strconv.FormatInt(n, 10)
+		}
+		return ""
+	},
+	"done": func(t event.TodoStatus) bool { return t == event.TodoCompleted },
 }
 
 var (
@@ -83,6 +98,18 @@ func counts(c event.TestCounts) string {
 		return "no test report recognised"
 	}
 	return fmt.Sprintf("%d passed, %d failed, %d skipped", c.Passed, c.Failed, c.Skipped)
+}
+
+// tools names the programs of a run, without their hashes: those are in the
+// JSON.
+func tools(env map[string]string) string {
+	var names []string
+	for _, id := range env {
+		file, _, _ := strings.Cut(id, " ")
+		names = append(names, file)
+	}
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), " ")
 }
 
 // oneLine keeps foreign text from breaking out of its line.

@@ -26,6 +26,7 @@ type Report struct {
 	// TodoTimes are the todos with how long each was in progress.
 	TodoTimes []TodoTime `json:"todo_times"`
 	Runs      []Run      `json:"test_runs"`
+	Tests     Tests      `json:"tests"`
 	// Cycles counts write-run-debug rounds: test runs on a tree that no test had
 	// run on before.
 	Cycles    int          `json:"cycles"`
@@ -61,6 +62,12 @@ type Run struct {
 	Tree     string           `json:"tree"`
 	// Evidence says that it holds for the repository as the goal left it.
 	Evidence bool `json:"evidence"`
+	// Criterion is set when belay ran it itself for that criterion, Copy when
+	// that was in a private copy of Tree.
+	Criterion string `json:"criterion,omitempty"`
+	Copy      bool   `json:"copy,omitempty"`
+	// Tools are the programs that it ran with.
+	Tools map[string]string `json:"tools,omitempty"`
 }
 
 // ErrorCount is how often one kind of error came up, with its latest words.
@@ -131,6 +138,9 @@ func Build(es []event.Event) Report {
 	for i := range r.Runs {
 		r.Runs[i].Evidence = r.Runs[i].Tree == s.Revision.Tree
 	}
+	r.Tests = b.checks.tests(s, r.Runs)
+	r.Runs = append(r.Runs, b.checks.runs...)
+	sort.SliceStable(r.Runs, func(i, j int) bool { return r.Runs[i].Seq < r.Runs[j].Seq })
 	for _, c := range b.errors {
 		r.Errors = append(r.Errors, *c)
 	}
@@ -150,6 +160,7 @@ type builder struct {
 	began  map[string]moment.Time // todo → since when it is in progress
 	spent  map[string]int64
 	turn   moment.Time
+	checks checks
 }
 
 func (b *builder) openTurn(now moment.Time) int64 {
@@ -173,6 +184,7 @@ func (b *builder) fail(kind, words string) {
 }
 
 func (b *builder) add(e event.Event) {
+	b.checks.add(e)
 	switch p := e.Payload.(type) {
 	case event.TurnStarted:
 		b.turn = e.Time
@@ -232,7 +244,8 @@ func (b *builder) test(e event.Event, p event.TestCompleted) {
 	if p.TreeAfter != tree {
 		tree = "" // it is evidence for neither
 	}
-	b.r.Runs = append(b.r.Runs, Run{Seq: e.Seq, Op: e.Op, Command: p.Command, ExitCode: p.ExitCode, Counts: p.Counts, Tree: tree})
+	b.r.Runs = append(b.r.Runs, Run{Seq: e.Seq, Op: e.Op, Command: p.Command, ExitCode: p.ExitCode, Counts: p.Counts, Tree: tree,
+		Criterion: p.Criterion, Tools: p.Environment})
 	if p.Test && !b.trees[p.TreeBefore] {
 		b.trees[p.TreeBefore] = true
 		b.r.Cycles++
@@ -249,12 +262,15 @@ func (b *builder) operation(e event.Event) {
 		b.answer(e.Op, "denied", p.By, p.Reason)
 	case event.OperationRejected:
 		b.answer(e.Op, "withdrawn", e.Actor, p.Fault.Message)
+		if b.checks.own(e.Op) {
+			break // for the verdict to say
+		}
 		b.fail(string(p.Fault.Kind), p.Fault.Message)
 	case event.OperationFinished:
 		if p.Result.Command != nil {
 			b.r.Times.Tools += p.Result.Command.DurationMS
 		}
-		if p.Result.Fault != nil {
+		if p.Result.Fault != nil && !b.checks.own(e.Op) { // old code is meant to fail some checks
 			b.fail(string(p.Result.Fault.Kind), p.Result.Fault.Message)
 		}
 		if p.Outcome == event.OutcomeUnknown {
