@@ -215,7 +215,9 @@ func TestABrokenPromiseIsSeen(t *testing.T) {
 		"completed without a pass":  noEvidence.es,
 		"a request after the end":   append(good.es[:len(good.es):len(good.es)], newTape().add("", event.ModelRequested{Request: "r9"}).es[3]),
 		"an event is missing":       append(good.es[:3:3], good.es[4:]...),
-		"two outcomes":              append(twice.es[:len(twice.es):len(twice.es)], twice.es[len(twice.es)-1]),
+		"a conversation that is rewritten": newTape().add("", event.ModelRequested{Request: "r1", StableBytes: 900}).add("", event.ModelFailed{Request: "r1"}).
+			add("", event.ModelRequested{Request: "r2", StableBytes: 300}).es,
+		"two outcomes": append(twice.es[:len(twice.es):len(twice.es)], twice.es[len(twice.es)-1]),
 	} {
 		if len(BrokenPromises(es)) == 0 {
 			t.Errorf("%s: not seen", name)

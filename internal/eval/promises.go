@@ -10,7 +10,8 @@ import (
 // BrokenPromises reads a goal's events and says where they break what must
 // always hold, whatever the model did: every call has one outcome, nothing
 // runs twice at a time, no completion without a verdict that every criterion
-// passes, and no request after the end.
+// passes, no request after the end, and none that rewrites what stood in the one
+// before: what a provider has cached is used again.
 func BrokenPromises(es []event.Event) []string {
 	p := promises{closed: map[string]int{}}
 	for i, e := range es {
@@ -39,6 +40,9 @@ type promises struct {
 	order  []string
 	closed map[string]int
 	final  event.Type
+	// stable is the longest beginning that requests had in common since the
+	// conversation was last compacted.
+	stable int64
 }
 
 func (p *promises) say(format string, args ...any) {
@@ -65,6 +69,13 @@ func (p *promises) look(e event.Event) {
 		if p.final != "" {
 			p.say("event %d asks the model after %s", e.Seq, p.final)
 		}
+		// The first request of a process has none to be compared with.
+		if b.StableBytes > 0 && b.StableBytes < p.stable {
+			p.say("event %d rewrites the conversation: %d bytes are as before, and %d were", e.Seq, b.StableBytes, p.stable)
+		}
+		p.stable = max(p.stable, b.StableBytes)
+	case event.ContextCompacted, event.GoalRevised:
+		p.stable = 0
 	case event.GoalCompleted:
 		p.final = e.Type
 		if b.How == event.AcceptedUnverified || b.How == event.Attested {
