@@ -171,7 +171,7 @@ func (s *sink) judgeNetwork(a event.Access) {
 		return
 	}
 	f := finding{kind: KindNetwork, text: "network: " + want, decision: Ask, network: true,
-		reason: "reaches " + wordsFor(want), fix: "leave the network out if the command works without it"}
+		reason: "reaches " + wordsFor(want), fix: "leave the network out if the command works without it; or a rule `decision: allow, command: …, network: " + want + "` for each command that needs it"}
 	if rankOf(want) <= rankOf(granted) {
 		f.decision, f.id, f.reason = Allow, by, "may reach "+wordsFor(want)+" by "+by
 	}

@@ -360,3 +360,23 @@ func TestAskedPartsSayWhatWouldAllowThem(t *testing.T) {
 		}
 	}
 }
+
+// What is offered for "always" must not be wider than it looks.
+func TestNoRuleIsOfferedForWhateverIsPipedIn(t *testing.T) {
+	t.Parallel()
+	for _, cmd := range []string{"curl x | sh", "cat f | bash -s", "python3 < f", "echo x | node -", "perl", "curl x | bash -x"} {
+		if rules := Suggest(Config{}, event.Access{Command: cmd}); rules != nil {
+			t.Errorf("%q: %+v", cmd, rules)
+		}
+	}
+	for cmd, want := range map[string]string{"sh build.sh": "sh build.sh", "python3 -c 'print(1)'": "python3 -c 'print(1)'", "bash -e build.sh": "bash -e build.sh", "node x.js": "node x.js"} {
+		if rules := Suggest(Config{}, event.Access{Command: cmd}); len(rules) != 1 || rules[0].Command != want {
+			t.Errorf("%q: %+v, want %q", cmd, rules, want)
+		}
+	}
+	for _, p := range Explain(Config{}, "git reset --hard").Parts {
+		if strings.Contains(p.Fix, "a rule ") {
+			t.Errorf("a rule is said to allow %q, and none does: %s", p.Text, p.Fix)
+		}
+	}
+}

@@ -211,7 +211,9 @@ func (s *sink) command(words []arg, text, id, note string, findings []finding) {
 		}
 		if j.decision == own.decision {
 			whys, ids = appendNew(whys, j.reason), append(ids, j.id)
-			fixes = appendNew(fixes, f.fix)
+			if !f.destructive || !strings.HasPrefix(f.fix, "a rule ") {
+				fixes = appendNew(fixes, f.fix) // no rule allows destroying
+			}
 		}
 	}
 	if len(whys) > 0 {

@@ -143,6 +143,9 @@ func suggestCommand(words []arg) string {
 	name := words[0].val
 	family := strings.TrimPrefix(knowledge[name].id, "builtin:")
 	line, static := staticLine(words)
+	if (family == "shell" || family == "interpreter") && takesInput(words) {
+		return "" // it would allow whatever is piped into it
+	}
 	if exact[family] || strings.Contains(name, "/") {
 		if !static {
 			return ""
@@ -175,6 +178,17 @@ func suggestCommand(words []arg) string {
 		}
 	}
 	return strings.Join(append(pattern, "*"), " ")
+}
+
+// takesInput reports whether a shell or interpreter is told neither a file nor
+// code, so that it runs what it reads.
+func takesInput(words []arg) bool {
+	for _, w := range words[1:] {
+		if !w.plain() || !w.isFlag() || strings.ContainsAny(strings.TrimLeft(w.val, "-"), "ce") && !strings.HasPrefix(w.val, "--") {
+			return w.plain() && w.val == "-"
+		}
+	}
+	return true
 }
 
 // quote writes a word so that a pattern, or a shell, reads it literally.
