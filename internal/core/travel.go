@@ -3,6 +3,7 @@ package core
 import (
 	"fmt"
 
+	"belay/internal/core/lifecycle"
 	"belay/internal/event"
 	"belay/internal/fault"
 )
@@ -38,6 +39,13 @@ func Elsewhere(a, b string) bool { return a != "" && b != "" && a != b }
 // away reports whether the workspace is at another place than the worker of
 // the open turn.
 func (s State) away() bool { return s.Turn != nil && Elsewhere(s.Place, s.Holder.Place) }
+
+// stranded reports whether the goal goes on but could not be had at the place of
+// its latest worker, which therefore looks at nothing: what an attempt did is
+// found out where the workspace is, and is not unknown for not being here.
+func (s State) stranded() bool {
+	return s.Turn == nil && Elsewhere(s.Place, s.Holder.Place) && (s.Status == lifecycle.Active || s.Status == lifecycle.Verifying)
+}
 
 // All lists the packs in the order in which they can be taken in.
 func (p Packs) All() []event.WorkspacePacked {

@@ -114,6 +114,34 @@ func TestAnAttemptSaysWhereItRuns(t *testing.T) {
 	}
 }
 
+// TestAPlaceThatCannotHaveTheWorkspaceLooksAtNothing: what was started where the
+// workspace is stays open until a worker there looks at it; it does not become
+// unknown because it cannot be seen from elsewhere.
+func TestAPlaceThatCannotHaveTheWorkspaceLooksAtNothing(t *testing.T) {
+	t.Parallel()
+	w := newTraveller(t)
+	op := w.run()
+	w.claim("b")
+	w.step(Unmoved{Fault: *fault.New(fault.NotFound, fault.Environment, "it is not here", "")})
+	if w.s.Turn != nil || w.s.Wait == nil || w.keys() != "" {
+		t.Errorf("it goes on: turn %+v, waits %+v, wanted %s", w.s.Turn, w.s.Wait, w.keys())
+	}
+	// Back where it is, it is looked at.
+	w.now, w.place = w.s.Wait.Until, "again"
+	w.step(Claimed{Worker: "w-again", Place: "a"})
+	if !strings.Contains(w.keys(), "run:"+op+":1") {
+		t.Errorf("back at its place: %s", w.keys())
+	}
+	// A goal that goes no further does not wait for a place that may never come
+	// back.
+	w.claim("b")
+	w.step(Unmoved{Fault: *fault.New(fault.NotFound, fault.Environment, "it is not here", "")})
+	w.step(Pause{})
+	if es := Wanted(w.s, w.s.Fence, event.Worker("w-b")); len(es) != 1 {
+		t.Errorf("a paused goal wants %v", es)
+	}
+}
+
 // TestAPackDisturbsNothing: it is recorded beside a composing and an
 // observation, which go on under the same names.
 func TestAPackDisturbsNothing(t *testing.T) {

@@ -65,7 +65,7 @@ func wantedAttempts(s State, holder bool, by event.Actor) []Effect {
 		switch {
 		case o.AttemptBy == by:
 			es = append(es, Run{Op: o, Attempt: o.Attempt})
-		case holder:
+		case holder && !s.stranded():
 			es = append(es, Probe{Op: o, Attempt: o.Attempt})
 		default:
 			continue

@@ -60,8 +60,8 @@ func (s *Service) Attend(ctx context.Context, goal string, o AttendOptions) (cor
 			continue
 		}
 		s.rested(ctx, snap)
-		if row.WaitReason == string(event.WaitRetry) && !row.WakeAt.IsZero() && !snap.Status.Final() {
-			if err := s.sleep(ctx, goal, row.WakeAt, snap.Head, &o); err != nil {
+		if until, ok := s.parked(ctx, goal); ok {
+			if err := s.sleep(ctx, goal, until, snap.Head, &o); err != nil {
 				return snap, err
 			}
 			continue
@@ -79,6 +79,17 @@ func (s *Service) rested(ctx context.Context, snap core.Snapshot) {
 	if s.Rested != nil {
 		s.Rested(ctx, snap)
 	}
+}
+
+// parked reports until when a goal waits for an instant that ends its wait by
+// itself, as an outage of a provider does. A goal that no worker could work on
+// here waits for something that a person may have to do: they are told.
+func (s *Service) parked(ctx context.Context, goal string) (until moment.Time, ok bool) {
+	st, err := s.state(ctx, goal)
+	if err != nil || st.Status.Final() || st.Wait == nil || st.Wait.Reason != event.WaitRetry || st.Wait.Blocked {
+		return 0, false
+	}
+	return st.Wait.Until, !st.Wait.Until.IsZero()
 }
 
 // ErrNobody is what Ask returns when the person leaves: Attend then returns

@@ -154,8 +154,9 @@ func (c *campaign) world(name string, pl plan, rng *rand.Rand) (*player, error) 
 	return &player{world: w, plan: pl, rng: rng, random: map[string]int{}, put: map[string]bool{}}, nil
 }
 
-// play plays runs until enough was killed.
-func (c *campaign) play() (report, error) {
+// play plays runs until enough was killed, or somebody has seen enough: the
+// runs that have begun then come to their ends.
+func (c *campaign) play(enough context.Context) (report, error) {
 	if c.only >= 0 {
 		return c.report, errors.Join(c.one(c.only), nil)
 	}
@@ -169,7 +170,7 @@ func (c *campaign) play() (report, error) {
 		wg.Go(func() {
 			for {
 				c.mu.Lock()
-				if c.report.kills() >= c.kills || failed != nil || len(c.report.violations) >= 20 {
+				if c.report.kills() >= c.kills || enough.Err() != nil || failed != nil || len(c.report.violations) >= 20 {
 					c.mu.Unlock()
 					return
 				}
@@ -236,6 +237,12 @@ func (c *campaign) planned(i int, pl plan, rng *rand.Rand) error {
 	if playErr == nil {
 		if a, err = p.check(c.want, lost); err != nil {
 			return err
+		}
+	}
+	if len(p.bad) > 0 || c.only >= 0 {
+		// A server is gone with its campaign; what the ledger said is kept.
+		if o, err := p.belay(false, nil, "events", p.goal); err == nil {
+			_ = os.WriteFile(p.path("events.jsonl"), []byte(o.out), 0o600)
 		}
 	}
 	c.mu.Lock()

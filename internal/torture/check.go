@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"belay/internal/event"
+	"belay/internal/fault"
 )
 
 // record is an event as belay prints it.
@@ -141,6 +142,9 @@ func (w *world) checkOperations(a *account, lost bool) {
 			o.attempts, o.running = p.Attempt, p.Attempt
 		case event.TypeOperationRejected, event.TypeApprovalDenied:
 			close()
+			if p, ok := payload[event.OperationRejected](e); ok && p.Fault.Kind != fault.InDoubt && p.Fault.Kind != fault.Unverified {
+				w.violation("%s (%s) is rejected: %s", e.Op, o.tool, p.Fault.Error())
+			}
 		case event.TypeOperationFinished:
 			p, _ := payload[event.OperationFinished](e)
 			close()

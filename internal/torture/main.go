@@ -11,16 +11,20 @@
 //	make torture TORTURE_SEED=7        other instants
 //	go run ./internal/torture -db sqlite -seed 7 -run 12 -v    one run of that seed again
 //
+// Interrupted, it lets the runs that have begun end, and prints what it found.
 // The exit code is 0 when nothing was violated, else 1.
 package main
 
 import (
 	"cmp"
+	"context"
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"runtime"
 	"strconv"
+	"syscall"
 )
 
 func main() {
@@ -44,13 +48,15 @@ func run() int {
 		stores = []string{onSQLite, onPostgres}
 	}
 	code := 0
+	enough, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	for _, store := range stores {
 		if kills[store] == 0 {
 			fmt.Fprintf(os.Stderr, "torture: there is no store %q; name sqlite, postgres or both\n", store)
 			return 2
 		}
 		o := options{store: store, kills: cmp.Or(*most, kills[store]), seed: *seed, only: *only, jobs: *jobs, dir: *dir, verbose: *verbose, log: os.Stderr}
-		if !torture(o) {
+		if !torture(enough, o) {
 			code = 1
 		}
 	}
@@ -58,14 +64,14 @@ func run() int {
 }
 
 // torture runs one campaign and reports whether nothing was violated.
-func torture(o options) bool {
+func torture(enough context.Context, o options) bool {
 	c, err := newCampaign(o)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "torture:", err)
 		return false
 	}
 	defer c.close()
-	r, err := c.play()
+	r, err := c.play(enough)
 	r.print(os.Stdout)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "torture:", err)

@@ -27,7 +27,7 @@ func TestASampleOfTheTorture(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(c.close)
-			r, err := c.play()
+			r, err := c.play(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -308,7 +308,7 @@ func (s *Sandbox) Attach(_ context.Context, key string) (sandbox.Process, error)
 		case gone:
 			return nil, s.endGone(key)
 		case running, done:
-			return &process{sandbox: s, key: key, record: s.record(key)}, nil
+			return &process{sandbox: s, key: key, record: s.record(key), attached: true}, nil
 		case never:
 			if _, err := s.discard(key, never); err != nil {
 				return nil, err

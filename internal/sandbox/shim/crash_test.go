@@ -185,9 +185,11 @@ func TestShimAndWorkerKilledTogether(t *testing.T) {
 	}
 	kill(t, w)
 	eventually(t, "the first process dies with its shim", func() bool { return !exists(pidIn(t, out, "main")) })
-	if _, err := s.Attach(context.Background(), "k"); !errors.Is(err, sandbox.ErrGone) {
-		t.Fatalf("Attach: %v", err)
-	}
+	// The shim may be dying for a moment longer than its command.
+	eventually(t, "the shim is gone", func() bool {
+		_, err := s.Attach(context.Background(), "k")
+		return errors.Is(err, sandbox.ErrGone)
+	})
 	for _, name := range []string{"background", "session", "daemon"} {
 		if pid := pidIn(t, out, name); exists(pid) {
 			t.Errorf("%s (%d) is left", name, pid)
@@ -398,12 +400,21 @@ func TestAShimWhoseWorkerVanishesBeforeGoRunsNothing(t *testing.T) {
 	if st, err := s.look("k"); st != running || err != nil {
 		t.Errorf("a taken record is in state %d (%v)", st, err)
 	}
+	found := attach(t, s, "k")
 	h.conn.Close() // as the kernel does for a killed worker
 	if _, err := h.process.Wait(); err != nil {
 		t.Fatal(err)
 	}
 	if st, err := s.look("k"); st != never || err != nil {
 		t.Errorf("afterwards it is in state %d (%v)", st, err)
+	}
+	// A worker that had attached meanwhile is told that it never happened, and
+	// nobody can make it happen any more.
+	if res, err := found.Wait(context.Background()); !errors.Is(err, sandbox.ErrNoRecord) {
+		t.Errorf("who had attached is told %+v, %v", res, err)
+	}
+	if _, err := s.Start(context.Background(), shell("k", "echo effect >> "+effects)); !errors.Is(err, sandbox.ErrVoid) {
+		t.Errorf("it can be started after that: %v", err)
 	}
 	if n := lines(t, effects); n != 0 {
 		t.Error("the command ran")

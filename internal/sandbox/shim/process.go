@@ -23,6 +23,8 @@ type process struct {
 	sandbox *Sandbox
 	key     string
 	record  record
+	// attached says that it was looked for, not started.
+	attached bool
 }
 
 // Key is the attempt key.
@@ -48,7 +50,7 @@ func (p *process) Wait(ctx context.Context) (sandbox.Result, error) {
 	var broken *damage
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.As(err, &broken):
-		return p.settle()
+		return p.settle(ctx)
 	case err != nil:
 		return sandbox.Result{}, fmt.Errorf("shim: wait for %s: %w", p.key, err)
 	}
@@ -59,7 +61,7 @@ func (p *process) Wait(ctx context.Context) (sandbox.Result, error) {
 	_, err = alive.Read(b[:])
 	switch {
 	case errors.Is(err, io.EOF):
-		return p.settle()
+		return p.settle(ctx)
 	case ctx.Err() != nil:
 		return sandbox.Result{}, fmt.Errorf("shim: wait for %s: %w", p.key, ctx.Err())
 	}
@@ -77,7 +79,7 @@ func openAlive(r record) (*os.File, error) {
 }
 
 // settle reads what is true once nobody holds the record any more.
-func (p *process) settle() (sandbox.Result, error) {
+func (p *process) settle(ctx context.Context) (sandbox.Result, error) {
 	res, err := p.record.result()
 	failpoint.Hit(failpoint.ResultRead)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -89,6 +91,14 @@ func (p *process) settle() (sandbox.Result, error) {
 		return sandbox.Result{}, err
 	case st == absent:
 		return sandbox.Result{}, fmt.Errorf("shim: attempt %s: %w", p.key, sandbox.ErrNoRecord)
+	case (st == never || st == void) && p.attached:
+		// Whoever attached was looking for what an earlier worker did: nothing, and
+		// now it has to stay that way.
+		q, err := p.sandbox.Attach(ctx, p.key)
+		if err != nil {
+			return sandbox.Result{}, err
+		}
+		return q.Wait(ctx) // a starter was quicker
 	case st == never, st == void:
 		return sandbox.Result{ExitCode: -1, SpawnError: "its shim ended before it started the command; nothing has run"}, nil
 	}
