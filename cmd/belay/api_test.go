@@ -323,6 +323,9 @@ func TestTokensOfTheCommandLineHoldForTheServer(t *testing.T) {
 	if strings.Contains(s.must(0, "token", "list").out, watch.Token) {
 		t.Error("the list shows secrets")
 	}
+	if r := s.must(0, "token", "new", "phone"); !strings.Contains(r.err, "http://"+s.addr+"/#token="+strings.TrimSpace(r.out)) {
+		t.Errorf("it does not say where the console is: %v", r)
+	}
 	s.must(0, "token", "revoke", list[1].ID)
 	if _, err := watch.Goals(t.Context()); err == nil || err.(*client.Problem).Status != 401 {
 		t.Errorf("a revoked token: %v", err)

@@ -151,6 +151,7 @@ var known = []struct{ name, what string }{
 	{"logs", "what background workers printed"},
 	{"place", "the name of this state directory: what was started elsewhere cannot be looked at here"},
 	{"tokens.json", "the tokens of belay serve, as hashes (belay token list)"},
+	{"serve.url", "where belay serve listened last, for the address that belay token prints"},
 	{"serve.sock", "the socket of belay serve; left by one that was killed, the next one replaces it"},
 	{"probes", "which sandboxes hold here, until the machine or belay changes: a cache"},
 }

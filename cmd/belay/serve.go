@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"belay/internal/api"
 	"belay/internal/cli"
@@ -27,6 +28,19 @@ func tokens(o cli.OpenOptions) (*token.Store, error) {
 		return nil, err
 	}
 	return token.Open(filepath.Join(state, "tokens.json")), nil
+}
+
+// servedAt is the address at which serve listened last.
+func servedAt(o cli.OpenOptions) string {
+	state, err := stateDir(o)
+	if err != nil {
+		return ""
+	}
+	b, err := os.ReadFile(filepath.Join(state, "serve.url"))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
 }
 
 // serve runs the worker, and in front of the same service the API with the
@@ -75,6 +89,10 @@ func serve(ctx context.Context, o cli.OpenOptions, so cli.ServeOptions) (err err
 	listening := make(chan struct{})
 	go func() {
 		served <- a.Serve(ctx, l, func(urls []string) {
+			if l.Addr != "" {
+				// A convenience for belay token; nothing depends on it.
+				_ = os.WriteFile(filepath.Join(state, "serve.url"), []byte(urls[0]+"\n"), 0o600)
+			}
 			so.Ready(urls)
 			close(listening)
 		})

@@ -503,6 +503,12 @@ func TestACommandIsDoneOncePerKey(t *testing.T) {
 	w := newWorld(t, Limits{})
 	c := w.client(token.Operate)
 	ctx := client.WithKey(t.Context(), "key-1")
+	want := time.UnixMilli(0x01a22d2bb94c)
+	for key, at := range map[string]time.Time{"01a22d2b-b94c-7c1a-9211-7b4774584c79": want, "01a22d2b-b94c-4c1a-9211-7b4774584c79": {}, "key-1": {}, "zzzzzzzz-zzzz-7zzz-zzzz-zzzzzzzzzzzz": {}} {
+		if got := madeAt(key); !got.Equal(at) {
+			t.Errorf("%s was made at %s, want %s", key, got, at)
+		}
+	}
 	start := client.StartGoal{Text: "do it", Repo: w.repo}
 	a, err := c.Start(ctx, start)
 	if err != nil {

@@ -103,10 +103,11 @@ func (b *board) look() {
 			return
 		}
 		b.mu.Unlock()
+		began := time.Now()
 		if list, err := b.service.Overviews(ctx, ledger.Filter{}); err == nil {
 			b.seen(list)
 		} // else the next look may do better; readiness tells of a store that fails
-		t.Reset(b.every)
+		t.Reset(max(b.every, 10*time.Since(began))) // looking never becomes the main work
 	}
 }
 

@@ -92,6 +92,11 @@ func (a *API) open(l Listen) (servers []server, urls []string, err error) {
 		if err != nil {
 			return servers, nil, err
 		}
+		if l.Cert != "" && len(a.Hosts) > 0 {
+			// Its own name: what it listens on need not be an address to call.
+			_, port, _ := net.SplitHostPort(tcp.Addr().String())
+			url = "https://" + net.JoinHostPort(a.Hosts[0], port)
+		}
 		servers, urls = append(servers, server{a.server(nil), tcp}), append(urls, url)
 	}
 	if l.Socket != "" {

@@ -184,6 +184,18 @@ func (c *call) enter() (err error) {
 	return err
 }
 
+// madeAt is the time in a key that is a UUIDv7, zero for any other.
+func madeAt(key string) time.Time {
+	if len(key) != 36 || key[8] != '-' || key[13] != '-' || key[14] != '7' {
+		return time.Time{}
+	}
+	ms, err := strconv.ParseInt(key[:8]+key[9:13], 16, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms)
+}
+
 // keyed takes the idempotency key in.
 func (c *call) keyed() error {
 	k := c.r.Header.Get("Idempotency-Key")
@@ -193,7 +205,7 @@ func (c *call) keyed() error {
 	if len(k) > 200 {
 		return bad("an Idempotency-Key has at most 200 characters")
 	}
-	c.key = &service.Key{Name: c.token.ID + "\x00" + k}
+	c.key = &service.Key{Name: c.token.ID + "\x00" + k, Since: madeAt(k)}
 	c.ctx = service.WithKey(c.ctx, c.key)
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,23 +66,22 @@ func TestBeyondLoopbackItSpeaksTLSUnderItsOwnName(t *testing.T) {
 		// Every address of the machine: what must not be had without TLS.
 		served <- a.Serve(ctx, Listen{Addr: "0.0.0.0:0", Cert: cert, Key: key}, func(u []string) { urls <- u })
 	}()
-	var at string
+	var name string
 	select {
 	case err := <-served:
 		t.Fatal(err)
 	case u := <-urls:
-		at = u[0][len("https://"):]
+		name = u[0]
 	}
-	_, port, err := net.SplitHostPort(at)
-	if err != nil {
-		t.Fatal(err)
+	host, port, err := net.SplitHostPort(strings.TrimPrefix(name, "https://"))
+	if err != nil || host != "belay.example" {
+		t.Fatalf("it says that it is at %s: %v", name, err)
 	}
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "tcp", "127.0.0.1:"+port)
 	}
 	h := &http.Client{Transport: &http.Transport{DialContext: dial, TLSClientConfig: &tls.Config{RootCAs: pool}}}
-	name := "https://belay.example:" + port
 	c := &client.Client{URL: name, Token: w.secret[token.Operate], HTTP: h}
 	goal, err := c.Start(t.Context(), client.StartGoal{Text: "over TLS", Repo: w.repo})
 	if err != nil {

@@ -61,6 +61,9 @@ type Env struct {
 	Screen func(ctx context.Context, s *service.Service, goal string, color bool, work func(context.Context, service.AttendOptions) error) (left bool, err error)
 	// Top shows all goals live in the terminal.
 	Top func(ctx context.Context, s *service.Service, color bool) error
+	// ServedAt is the address at which serve of the state directory listened
+	// last, "" if it never did.
+	ServedAt func(o OpenOptions) string
 	// Tokens opens the store of tokens.
 	Tokens func(o OpenOptions) (*token.Store, error)
 	// More are the commands of other faces. An error of theirs that has a method

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -130,6 +131,9 @@ func (a *app) newTokenCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if at == "" {
+					at = cmp.Or(a.ServedAt(a.opts), "http://"+DefaultListen)
+				}
 				url := strings.TrimSuffix(at, "/") + "/#token=" + secret
 				v := struct {
 					token.Token
@@ -145,7 +149,7 @@ func (a *app) newTokenCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&scope, "scope", string(token.Watch), "watch, answer or operate")
 	c.Flags().DurationVar(&life, "expires", 0, "how long it holds, as in 720h (default: until it is revoked)")
-	c.Flags().StringVar(&at, "url", "http://"+DefaultListen, "where the server is, for the address of the console that is printed")
+	c.Flags().StringVar(&at, "url", "", "where the server is, for the address of the console that is printed (default: where it listened last)")
 	return c
 }
 

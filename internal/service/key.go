@@ -19,6 +19,17 @@ import (
 // done again. A started goal is found by its key for ever.
 const keyLife = 24 * time.Hour
 
+// clockSkew is how far the clocks of those who make keys may be off.
+const clockSkew = 15 * time.Minute
+
+// oldest is how far back a command under the key can be on record.
+func (k *Key) oldest(now time.Time) moment.Time {
+	if since := k.Since.Add(-clockSkew); !k.Since.IsZero() && k.Since.Before(now.Add(clockSkew)) && since.After(now.Add(-keyLife)) {
+		return moment.Of(since)
+	}
+	return moment.Of(now.Add(-keyLife))
+}
+
 // ErrKeyReused: the key stands for another request.
 var ErrKeyReused = errors.New("the idempotency key was used for another request")
 
@@ -28,6 +39,9 @@ type keyed struct{}
 // nothing more. Who sends it is part of the name.
 type Key struct {
 	Name string
+	// Since is when the key was made, as its maker's clock says; zero if it does
+	// not tell. It bounds how far back the ledger is looked through.
+	Since time.Time
 	// Replayed is set when the command turned out to be on record already.
 	Replayed bool
 }
@@ -61,10 +75,9 @@ func (k *Key) goalID() string {
 
 // onRecord looks for a command's first event among the events after a seq,
 // newest first, as far back as keys live.
-func (s *Service) onRecord(ctx context.Context, goal string, seed [16]byte, after, head uint64) (bool, error) {
+func (s *Service) onRecord(ctx context.Context, goal string, seed [16]byte, oldest moment.Time, after, head uint64) (bool, error) {
 	const page = 256
 	tail := idTail(event.NewID(0, seed, 0))
-	oldest := moment.Of(time.Now().Add(-keyLife))
 	for head > after {
 		from := after
 		if head > page && head-page > after {

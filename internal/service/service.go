@@ -253,7 +253,7 @@ func (s *Service) do(ctx context.Context, goal string, b core.Body) (core.State,
 		}
 		if key != nil {
 			// Before each try: another process may just have recorded the same one.
-			if key.Replayed, err = s.onRecord(ctx, goal, seed, looked, st.Head); err != nil || key.Replayed {
+			if key.Replayed, err = s.onRecord(ctx, goal, seed, key.oldest(time.Now()), looked, st.Head); err != nil || key.Replayed {
 				return st, err
 			}
 			looked = st.Head

@@ -54,11 +54,19 @@ async function send(path, options) {
 export async function get(path, signal) { return (await send(path, { signal })).json(); }
 export async function text(path, headers) { return send(path, { headers }); }
 
+// newKey is a UUIDv7: its time tells the server how far back to look for it.
+function newKey() {
+  const b = crypto.getRandomValues(new Uint8Array(10));
+  b[0] = (b[0] & 0x0f) | 0x70;
+  b[2] = (b[2] & 0x3f) | 0x80;
+  const s = Date.now().toString(16).padStart(12, "0") + Array.from(b, (n) => n.toString(16).padStart(2, "0")).join("");
+  return [s.slice(0, 8), s.slice(8, 12), s.slice(12, 16), s.slice(16, 20), s.slice(20)].join("-");
+}
+
 // tell sends a command. Its key lets it be sent again when the connection broke
 // before the answer came, without being done twice.
 export async function tell(path, body) {
-  const b = crypto.getRandomValues(new Uint8Array(16));
-  const key = Array.from(b, (n) => n.toString(16).padStart(2, "0")).join("");
+  const key = newKey();
   for (let tries = 0; ; tries++) {
     try {
       const answer = await send(path, { method: "POST", body: JSON.stringify(body || {}),
