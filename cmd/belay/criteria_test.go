@@ -231,3 +231,48 @@ func TestTheReportTellsOldTestsFromNew(t *testing.T) {
 		}
 	}
 }
+
+// The four ways to complete are told apart wherever a person or a script looks.
+func TestTheFourWaysToCompleteAreToldApart(t *testing.T) {
+	t.Parallel()
+	const fix = stepRead + stepFix + stepTest
+	for how, k := range map[event.CompletedHow]struct {
+		criteria string
+		more     []string
+	}{
+		event.Verified:           {criteria: "  - {kind: test, command: sh check.sh}\n"},
+		event.Judged:             {criteria: "  - {kind: test, command: sh check.sh}\n  - {kind: review, text: Is it mended?}\n"},
+		event.Attested:           {criteria: "  - {kind: test, command: sh check.sh}\n  - Is it mended?\n"},
+		event.AcceptedUnverified: {more: []string{"--accept-unverified"}},
+	} {
+		t.Run(string(how), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, map[string]string{"code.txt": "broken\n", "check.sh": checkScript})
+			goal := filepath.Join(w.dir, "goal.yaml")
+			w.put(goal, "goal: repair code.txt\nacceptance:\n"+k.criteria)
+			model := w.script("steps:\n  - when: {contains: [You are a reviewer]}\n    calls: [{tool: give_opinion, args: {result: pass, reason: yes it is}}]\n" + fix + stepDone)
+			r := w.belay(append([]string{"run", "--file", goal, "--model", model, "--plan", "never", "--approve", "auto"}, k.more...)...)
+			if how == event.Attested {
+				w.must(0, "approve", w.goal())
+				r = w.belay("resume", w.goal())
+			}
+			if r.code != 0 {
+				t.Fatal(r)
+			}
+			for where, text := range map[string]string{"the last lines of run": r.out, "show": w.must(0, "show", w.goal()).out, "goals": w.must(0, "goals").out,
+				"report": w.must(0, "report", w.goal()).out, "show --json": w.must(0, "show", w.goal(), "--json").out, "report --json": w.must(0, "report", w.goal(), "--json").out,
+				"goals --json": w.must(0, "goals", "--json").out} {
+				for _, word := range []event.CompletedHow{event.Verified, event.Judged, event.Attested, event.AcceptedUnverified} {
+					said := strings.Contains(text, string(word)) && (word != event.Verified || !strings.Contains(strings.ReplaceAll(text, "accepted_unverified", ""), "unverified")) ||
+						strings.Contains(text, strings.ReplaceAll(string(word), "_", " "))
+					if word == how && !said {
+						t.Errorf("%s does not say %s:\n%s", where, how, text)
+					}
+					if word != how && strings.Contains(text, "completed: "+string(word)+"\n") {
+						t.Errorf("%s says %s of a goal that is %s", where, word, how)
+					}
+				}
+			}
+		})
+	}
+}

@@ -38,7 +38,9 @@ const (
 const exitHelp = `Exit codes of run, resume and demo:
   0 completed (verified, judged, attested, or accepted beforehand)
   1 internal error      2 usage error       3 waiting for a person
-  4 budget exhausted    5 handed off        6 failed        7 cancelled`
+  4 budget exhausted    5 handed off        6 failed        7 cancelled
+belay hands off (5) what can be taken up again and ends no goal as failed by itself:
+6 comes from a ledger that holds a goal_failed.`
 
 // Env is the world of the command line; main fills it.
 type Env struct {

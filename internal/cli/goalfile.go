@@ -21,7 +21,10 @@ type goalFile struct {
 	Constraints []string     `yaml:"constraints"`
 	Budget      budgetFile   `yaml:"budget"`
 	// Image is the container image that the goal's commands run in.
-	Image    string            `yaml:"image"`
+	Image string `yaml:"image"`
+	// Verify is "run" where belay itself runs what a claim comes without, for
+	// every command and test criterion.
+	Verify   string            `yaml:"verify"`
 	Criteria []event.Criterion `yaml:"-"`
 }
 
@@ -67,7 +70,13 @@ func readGoalFile(path string, now time.Time) (spec event.GoalSpec, image string
 		return event.GoalSpec{}, "", usagef("%s: %w", path, err)
 	}
 	spec = event.GoalSpec{Text: strings.TrimSpace(g.Goal), Constraints: g.Constraints}
+	if g.Verify != "" && g.Verify != event.VerifyRun {
+		return spec, "", usagef("%s: verify is %q; it knows run", path, g.Verify)
+	}
 	for _, a := range g.Acceptance {
+		if runs := a.Kind == event.CriterionCommand || a.Kind == event.CriterionTest; runs && a.Verify == "" {
+			a.Verify = g.Verify
+		}
 		spec.Acceptance = append(spec.Acceptance, a.Criterion)
 	}
 	nameCriteria(spec.Acceptance)

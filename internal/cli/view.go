@@ -155,6 +155,21 @@ func money(micros int64) string {
 }
 
 func criterionText(c event.Criterion) string {
+	from := ""
+	switch {
+	case c.Found:
+		from = " (found)"
+	case c.Proposed:
+		from = " (from the plan)"
+	}
+	switch c.Kind {
+	case event.CriterionCommand, event.CriterionTest, event.CriterionManual:
+		return criterionWhat(c) + from
+	}
+	return strings.TrimPrefix(core.CriterionText(c), c.ID) + from
+}
+
+func criterionWhat(c event.Criterion) string {
 	switch {
 	case c.Command != "":
 		return " `" + c.Command + "`"

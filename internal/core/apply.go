@@ -298,7 +298,9 @@ func (s *State) applyOperation(e event.Event) bool {
 	case event.OperationRejected:
 		o := s.move(e, func(o operation.Op) (operation.Op, error) { return o.Reject(p.Outcome) })
 		s.Approvals.Withdraw(e.Op)
-		s.tried(o, p.Fault.Message, MaxCheckTries)
+		if p.Outcome == event.Rejected {
+			s.tried(o, p.Fault.Message, MaxCheckTries)
+		}
 		if p.Outcome == event.Rejected && o.Tool != ToolFinish && o.Criterion == "" && p.Fault.Signature != "" {
 			s.Progress.Note(o.ArgsHash, p.Fault.Signature, o.Request)
 			s.Way.Refused(p.Fault.Signature, o.Effect.SideEffect())
