@@ -90,7 +90,7 @@ func (p *player) listen(ctx context.Context) error {
 			p.ended()
 			return nil
 		}
-		return p.line(line)
+		return p.line(ctx, line)
 	}
 }
 
@@ -101,7 +101,7 @@ func (p *player) ended() {
 	fmt.Fprintf(p.log, "exit %d\n", p.exit)
 }
 
-func (p *player) line(line string) error {
+func (p *player) line(ctx context.Context, line string) error {
 	_, _ = p.said.Write([]byte(line))
 	var out printed
 	if err := json.Unmarshal([]byte(line), &out); err != nil {
@@ -114,17 +114,17 @@ func (p *player) line(line string) error {
 	if err != nil {
 		return err
 	}
+	if e.Seq > uint64(len(p.events))+1 {
+		return p.sync(ctx) // what was recorded between two processes, and this
+	}
 	p.take(e)
 	return nil
 }
 
 // take notes an event and queues the acts whose instant it is.
 func (p *player) take(e event.Event) {
-	if e.Seq <= uint64(len(p.events)) {
+	if e.Seq != uint64(len(p.events))+1 {
 		return
-	}
-	if e.Seq > uint64(len(p.events))+1 {
-		return // sync reads what lies between
 	}
 	p.goal = e.Goal
 	p.events = append(p.events, e)
@@ -295,7 +295,7 @@ func (p *player) drain(ctx context.Context) error {
 			if !strings.HasSuffix(line, "\n") {
 				break // a kill cuts it in the middle
 			}
-			if err := p.line(line); err != nil {
+			if err := p.line(ctx, line); err != nil {
 				return err
 			}
 		}
