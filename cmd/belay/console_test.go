@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"belay/internal/client"
@@ -134,7 +135,7 @@ func TestTheConsole(t *testing.T) {
 	page.sound()
 	second.sound()
 
-	for name, f := range map[string]func(*served, *testing.T, *browser){"start": (*served).startInThePage, "hostile": (*served).hostile, "watch": (*served).watchOnly, "keys": (*served).byKeys, "running": (*served).running} {
+	for name, f := range map[string]func(*served, *testing.T, *browser){"start": (*served).startInThePage, "hostile": (*served).hostile, "watch": (*served).watchOnly, "keys": (*served).byKeys, "running": (*served).running, "settle": (*served).settle} {
 		t.Run(name, func(t *testing.T) { f(s.room(t, name), t, b) })
 	}
 }
@@ -300,6 +301,65 @@ func (s *served) running(t *testing.T, b *browser) {
 	page.state("completed: verified")
 	page.until(`document.querySelector(".card.live").hidden`)
 	page.sound()
+}
+
+// settle allows for good what is asked, says what became of an operation that
+// nobody knows about, and reads the report.
+func (s *served) settle(t *testing.T, b *browser) {
+	gate := s.gate()
+	model := s.script("steps:\n" + stepPlan + stepRead + stepFix + stepCommand("echo began; cat ../gate; echo ended") + stepTest + stepDone + stepDone + stepDone)
+	g, err := s.c.Start(t.Context(), client.StartGoal{Text: "Settle it", Repo: s.repo, Model: model, Plan: event.PlanAlways,
+		Acceptance: []event.Criterion{{Kind: event.CriterionTest, Command: "sh check.sh"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := b.open(t, s.url())
+	page.press("Settle it")
+	page.shows("Approve update_plan?")
+	page.press("Approve")
+	page.shows("Approve file_patch?")
+	page.press("Always")
+	page.shows("From now on this is allowed without a question")
+	axe(page, "a rule before it is recorded")
+	page.eval(`[...document.querySelectorAll("dialog button")].find((b) => b.innerText === "Allow").click()`, nil)
+	page.shows("Running run_command")
+	gate.open(s.p)
+	s.killShim(t, g.Goal)
+	page.shows("What did run_command do?")
+	page.eval(`document.querySelector('[aria-label="How you know"]').value = "I looked"`, nil)
+	page.press("It failed")
+	page.until(`![...document.querySelectorAll(".ask")].some((e) => e.innerText.includes("What did"))`)
+	page.shows("operation_reconciled: failed")
+	page.state("completed: verified")
+	page.press("Report")
+	page.until(`document.querySelector("dialog pre").innerText.includes("Settle it") && document.querySelector("dialog a").download.endsWith(".md")`)
+	axe(page, "the report")
+	page.sound()
+	if n := len(of[event.PolicyChanged](t, decodeEvents(t, s.must(0, "events", g.Goal).out))); n != 1 {
+		t.Errorf("%d changes of policy are on record", n)
+	}
+}
+
+// killShim kills the supervisor of a goal's only command.
+func (s *served) killShim(t *testing.T, goal string) {
+	t.Helper()
+	specs, err := filepath.Glob(filepath.Join(filepath.Dir(s.dir), "state/spool", "*"+goal+"*", "shim.json"))
+	if err != nil || len(specs) != 1 {
+		t.Fatalf("%v %v", specs, err)
+	}
+	var shim struct {
+		PID int `json:"pid"`
+	}
+	b, err := os.ReadFile(specs[0])
+	if err == nil {
+		err = json.Unmarshal(b, &shim)
+	}
+	if err == nil {
+		err = syscall.Kill(shim.PID, syscall.SIGKILL)
+	}
+	if err != nil {
+		t.Fatalf("%v in %s", err, b)
+	}
 }
 
 // byKeys goes to a goal and answers by the keyboard alone.
