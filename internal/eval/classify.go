@@ -209,6 +209,21 @@ func (f facts) waiting() (Class, string) {
 	return Unfinished, w.Detail
 }
 
+// NotStarted says which command could not even be started, "" when all were: the
+// machine broke on the way, whatever became of the goal.
+func NotStarted(es []event.Event) string {
+	for _, e := range es {
+		p, ok := e.Payload.(event.OperationFinished)
+		if !ok || p.Result.Fault == nil {
+			continue
+		}
+		if k := p.Result.Fault.Kind; k == fault.SpawnFailed || k == fault.SandboxMissing {
+			return e.Op + ": " + p.Result.Fault.Message
+		}
+	}
+	return ""
+}
+
 // byFault is the class of a fault that ended a goal or that came last.
 func byFault(f facts, kind fault.Kind) Class {
 	switch kind {

@@ -244,3 +244,17 @@ func TestTheDocumentListsTheClasses(t *testing.T) {
 		}
 	}
 }
+
+func TestACommandThatCouldNotBeStartedIsTheMachines(t *testing.T) {
+	t.Parallel()
+	ran := newTape(testCriterion).test("sh check.sh", 1, oneFails)
+	if why := NotStarted(ran.es); why != "" {
+		t.Errorf("a run that failed is taken for one that did not begin: %s", why)
+	}
+	op := ran.propose("run_test", event.Supervised, "sh check.sh")
+	ran.add(op, event.OperationStarted{Attempt: 1, Tree: ran.tree}).add(op, event.OperationFinished{Tool: "run_test", Attempt: 1, Outcome: event.Failed,
+		Result: event.Result{Fault: fault.New(fault.SpawnFailed, fault.Environment, "no sandbox", ""), Command: &event.CommandResult{ExitCode: -1}}})
+	if why := NotStarted(ran.es); why != op+": no sandbox" {
+		t.Errorf("%q", why)
+	}
+}

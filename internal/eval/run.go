@@ -194,6 +194,8 @@ func (r *Runner) judge(ctx context.Context, c Case, w *world, p *player, res *Re
 		res.Outcome = Pass
 	case len(promises) > 0:
 		res.settle(Fail, BrokenPromise, why...)
+	case c.Expect.Class != Environment && NotStarted(p.events) != "":
+		res.settle(Infra, Environment, append(why, NotStarted(p.events))...)
 	case res.Class == ProviderFault && strings.HasPrefix(w.model, "script:"):
 		// A script has no moods: the run differed from what it expects.
 		res.settle(Fail, Unmet, append(why, res.ClassWhy)...)
