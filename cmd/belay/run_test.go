@@ -146,7 +146,7 @@ func TestEveryEndHasItsExitCode(t *testing.T) {
 		{"nobody approves anything", 5, repair + "then: I may not.", with(toyRun, "--approve", "never"), "paused", "no_progress"},
 		{"steps used up", 4, repair, with(auto, "--max-steps", "2"), "paused", "budget_exhausted"},
 		{"tokens used up", 4, repair, with(auto, "--max-tokens", "9000"), "paused", "budget_exhausted"},
-		{"turns used up", 4, "steps: [{calls: [{tool: list_files, args: {}}], repeat: 70}]", with(auto, "--max-turns", "1"), "paused", "budget_exhausted"},
+		{"turns used up", 4, "steps: [{calls: [{tool: list_files, args: {}}], repeat: 70}]", with(auto, "--max-turns", "1", "--patience", "100"), "paused", "budget_exhausted"},
 		{"the deadline is over", 4, repair, with(auto, "--deadline", "1ms"), "paused", "budget_exhausted"},
 		{"wrong key", 5, "steps: [{fail: {kind: bad_credentials, times: -1}, text: x}]", auto, "paused", "handoff"},
 		{"refused content", 5, "steps: [{fail: {kind: refused, times: -1}, text: x}]", auto, "paused", "handoff"},

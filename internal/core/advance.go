@@ -30,6 +30,10 @@ func (w *step) advance() {
 // advanceOnce reports whether it changed anything.
 func (w *step) advanceOnce() bool {
 	s := &w.s
+	if o, open := s.rollback(); open && o.Phase == operation.Proposed {
+		w.startRollback(o)
+		return true
+	}
 	if s.Status.Final() || s.Status == lifecycle.Paused {
 		if !s.AnyStarted() {
 			w.endTurn(w.stopReason(), "")

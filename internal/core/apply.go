@@ -406,7 +406,11 @@ func (s *State) finish(e event.Event, p event.OperationFinished) {
 	}
 	if o.Criterion == "" { // what belay does itself is no step of the model's
 		s.countFailure(o, p)
-		s.Way.Finished(wayOf(o, p), s.Revision.Tree)
+		if o.Tool == ToolRollback {
+			s.afresh() // the ground is another
+		} else {
+			s.Way.Finished(wayOf(o, p), s.Revision.Tree)
+		}
 	}
 	if o.Effect.SideEffect() {
 		s.Unseen = e.Op

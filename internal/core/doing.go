@@ -17,6 +17,8 @@ func Doing(s State) string {
 	switch {
 	case s.Refuse != "":
 		return "cannot be advanced by this belay"
+	case s.RollingBack():
+		return "rolling the workspace back"
 	case s.Status.Final() && running != "":
 		return "stopping " + running
 	case s.Status == lifecycle.Paused && running != "":

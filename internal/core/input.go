@@ -84,6 +84,11 @@ type (
 	}
 	// Adopt takes the directory at Place, as it is, for the goal's workspace.
 	Adopt struct{ Place, Root string }
+	// Rollback has the workspace made what it was. Observation is what it is now.
+	Rollback struct {
+		Of          RollbackOf
+		Observation Observation
+	}
 	// Sighted settles an unknown outcome by what a look at the world
 	// established, for a person who asked for the look.
 	Sighted struct{ Found event.Reconciliation }
@@ -174,6 +179,8 @@ type (
 		// Recovered is "reattached" or "probe" when the attempt was started by
 		// an earlier holder.
 		Recovered string
+		// After is what the workspace is now, where the executor has looked.
+		After *Observation
 	}
 	// NeverHappened is a probe's finding that the world is as before.
 	NeverHappened struct {
@@ -252,6 +259,7 @@ func (ExtendBudget) isInput()  {}
 func (ChangePolicy) isInput()  {}
 func (Reconcile) isInput()     {}
 func (Sighted) isInput()       {}
+func (Rollback) isInput()      {}
 func (Adopt) isInput()         {}
 func (Packed) isInput()        {}
 func (Moved) isInput()         {}

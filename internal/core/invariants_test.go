@@ -96,7 +96,7 @@ func TestInvariant2EveryCallCloses(t *testing.T) {
 }
 
 func TestInvariant3HistoryExplainsAndNeverReruns(t *testing.T) {
-	holds(t, invariants[2], func(t *rapid.T) knobs { return knobs{kill: drawKill(t)} }, "operation_finished", "goal_completed")
+	holds(t, invariants[2], func(t *rapid.T) knobs { return knobs{kill: drawKill(t)} }, "operation_finished", "goal_completed", "workspace_restored")
 }
 
 func TestInvariant4PermissionOnlyNarrows(t *testing.T) {
@@ -366,6 +366,12 @@ func permissionNarrows(s *sim) checker {
 
 func (s *sim) mayStart(prev core.State, o operation.Op, p event.OperationStarted, asks bool, granted map[string]string, used, denied map[string]bool) error {
 	again := o.Phase == operation.Started // the attempt before never happened
+	if o.Tool == core.ToolRollback {
+		if prev.Status != lifecycle.Paused && !prev.Status.Final() && prev.Status != lifecycle.Active {
+			return fmt.Errorf("a rollback starts on a goal that is %s", prev.Status)
+		}
+		return nil // a person asked for exactly this
+	}
 	switch {
 	case !o.Effect.SideEffect():
 		return nil
@@ -490,9 +496,13 @@ func cancellationConverges(*sim) checker {
 				case core.Stop:
 					stops[key(e.Op.ID, e.Attempt)] = true
 				case core.Run:
-					runs = append(runs, key(e.Op.ID, e.Attempt))
+					if e.Op.Tool != core.ToolRollback { // what the person wants of it now
+						runs = append(runs, key(e.Op.ID, e.Attempt))
+					}
 				case core.Probe:
-					runs = append(runs, key(e.Op.ID, e.Attempt))
+					if e.Op.Tool != core.ToolRollback {
+						runs = append(runs, key(e.Op.ID, e.Attempt))
+					}
 				default:
 					return fmt.Errorf("wants %s after the goal was cancelled", e.Key())
 				}
@@ -505,8 +515,11 @@ func cancellationConverges(*sim) checker {
 			return nil
 		},
 		event: func(prev, _ core.State, e event.Event, _ core.Input) error {
-			if prev.Status != lifecycle.Cancelled {
+			if o, open := prev.Find(e.Op); prev.Status != lifecycle.Cancelled || open && o.Tool == core.ToolRollback {
 				return nil
+			}
+			if p, ok := e.Payload.(event.OperationProposed); ok && p.Tool == core.ToolRollback && e.Actor == event.ActorUser {
+				return nil // what a person does to a goal at rest
 			}
 			switch e.Payload.(type) {
 			case event.ModelRequested, event.OperationStarted, event.OperationProposed, event.ApprovalRequested, event.ApprovalGranted,

@@ -33,7 +33,7 @@ import (
 // People: start KEY=VALUE…, say TEXT, steer TEXT, answer TEXT, approve [OP]
 // [criterion=ID] [intent=HASH], deny likewise with reason=TEXT, pause, resume,
 // cancel, revise KEY=VALUE…, extend KEY=VALUE…, reconcile OP
-// succeeded|failed|retry.
+// succeeded|failed|retry, rollback TARGET from=TREE to=TREE.
 //
 // Workers, by default the one that claimed last (as W LINE names another): claim W [takeover],
 // attached [tests=CMD], observed [TREE], composed [tokens=N] [window=N]
@@ -414,6 +414,9 @@ func (b *bench) peopleSay(verb, rest string, plain []string, keys map[string]str
 		return core.Revise{Spec: b.spec(keys)}, nil
 	case "extend":
 		return core.ExtendBudget{Limits: b.limits(keys)}, nil
+	case "rollback":
+		o := core.Observation{Tree: keys["from"], From: b.state.Revision.Tree, Changes: []event.Change{{Path: "a", Status: "modified"}}}
+		return core.Rollback{Of: core.RollbackOf{Target: at(plain, 0, ""), From: keys["from"], Tree: keys["to"]}, Observation: o}, nil
 	case "reconcile":
 		if what := at(plain, 1, ""); what != "retry" {
 			return core.Reconcile{Op: at(plain, 0, ""), Outcome: event.Outcome(what), Reason: keys["reason"]}, nil
@@ -667,6 +670,9 @@ func (b *bench) ended(plain []string, keys map[string]string) core.Body {
 	e := core.Ended{Op: op, Attempt: int(num(keys, "attempt", int64(o.Attempt))), Outcome: event.Outcome(at(plain, 1, string(event.Succeeded))), Recovered: keys["recovered"]}
 	if o.Effect == event.Read && o.Phase == operation.Proposed {
 		e.Attempt = o.Attempt + 1
+	}
+	if t := keys["restores"]; t != "" {
+		e.After = &core.Observation{Tree: t, From: b.state.Revision.Tree, Changes: []event.Change{{Path: "a", Status: "modified"}}}
 	}
 	e.Result.Output = event.Text{Head: cmp.Or(keys["says"], "output of "+op)}
 	if keys["exit"] != "" || keys["signal"] != "" || keys["timed_out"] != "" || o.Effect == event.Supervised && e.Outcome != event.OutcomeUnknown {

@@ -71,6 +71,7 @@ func wantedAttempts(s State, holder bool, by event.Actor) []Effect {
 			continue
 		}
 		switch {
+		case o.Tool == ToolRollback: // a person wants it of a goal that has ended
 		case s.Status == lifecycle.Cancelled || s.Status == lifecycle.Failed:
 			es = append(es, Stop{Op: o, Attempt: o.Attempt, Reason: "the goal was " + string(s.Status)})
 		case o.Criterion != "" && s.Status == lifecycle.Active && s.Claim == nil:
@@ -143,7 +144,10 @@ func (s State) Runnable(now moment.Time) bool {
 
 // unsettled reports whether a holder left something behind that a worker has to
 // settle, also on a goal that goes no further.
-func (s State) unsettled() bool { return s.AnyStarted() || s.Request != nil || s.Turn != nil }
+func (s State) unsettled() bool {
+	_, rolling := s.rollback()
+	return s.AnyStarted() || s.Request != nil || s.Turn != nil || rolling
+}
 
 func askOf(set event.Settings, b Composed) budget.Ask {
 	out := maxOutput(set)

@@ -115,6 +115,9 @@ func (w *step) giveUpOpen(f fault.Fault) {
 				Result: event.Result{Fault: fault.New(fault.InDoubt, fault.Runtime, "the worker ended while the operation ran, and nobody can look any more: "+f.Message, "")}})
 		}
 	}
+	if o, open := w.s.rollback(); open {
+		w.emitBy(event.ActorRuntime, o.ID, event.OperationRejected{Outcome: event.Rejected, Fault: f})
+	}
 	w.commit()
 }
 
@@ -312,8 +315,8 @@ func (w *step) ended(b Ended) {
 	if o.Phase != operation.Started || o.Attempt != b.Attempt {
 		return
 	}
-	if !w.holder() && o.AttemptBy != w.in.By {
-		return // what others started is only the holder's to look at
+	if !w.holder() && (o.AttemptBy != w.in.By || o.Tool == ToolRollback) {
+		return // what others started is only the holder's to look at, and so is what the workspace is now
 	}
 	outcome := b.Outcome
 	if w.s.Status == lifecycle.Cancelled && outcome == event.Failed && b.Result.Command != nil && b.Result.Command.Signal != "" {
@@ -321,6 +324,7 @@ func (w *step) ended(b Ended) {
 	}
 	w.emitOp(b.Op, event.OperationFinished{Tool: o.Tool, Attempt: b.Attempt, Outcome: outcome, Result: b.Result,
 		Recovered: b.Recovered, Late: w.in.Fence < w.s.Fence})
+	w.rolledBack(o, b)
 	w.judgeRepetition(o, outcome, b.Result.Fault)
 	if r := b.Result.Reconciles; r != nil && o.Effect == event.Read && w.holder() {
 		w.reconcileBySight(*r)

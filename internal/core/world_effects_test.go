@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"sort"
 
 	"belay/internal/core"
+	"belay/internal/core/lifecycle"
 	"belay/internal/core/operation"
 	"belay/internal/event"
 	"belay/internal/fault"
@@ -77,6 +79,7 @@ func content(args json.RawMessage) string {
 func key(op string, attempt int) string { return fmt.Sprint(op, ".", attempt) }
 
 func (s *sim) observe(from string) core.Observation {
+	s.world.past[s.world.tree()] = maps.Clone(s.world.files)
 	return core.Observation{Tree: s.world.tree(), From: from, Changes: []event.Change{{Path: "a", Status: "modified"}}}
 }
 
@@ -86,6 +89,9 @@ func (s *sim) effect(e core.Run) core.Body {
 	out := event.Result{Output: event.Text{Head: "ok"}}
 	if core.Private(o) && o.Tool != core.ToolCheckRun {
 		return s.check(o, e.Attempt)
+	}
+	if o.Tool == core.ToolRollback {
+		return s.rollBack(o, e.Attempt, "")
 	}
 	switch o.Effect {
 	case event.Read:
@@ -204,6 +210,9 @@ func (s *sim) commandsEnd() {
 // probe looks at what an earlier attempt did.
 func (s *sim) probe(e core.Probe) core.Body {
 	o := e.Op
+	if o.Tool == core.ToolRollback {
+		return s.rollBack(o, e.Attempt, "probe")
+	}
 	switch o.Effect {
 	case event.Verifiable:
 		f := o.Intent.Files[0]
@@ -309,12 +318,49 @@ func (s *sim) call() core.Proposal {
 }
 
 // person does something from another process, on the state as it is.
+// wantsBack has the workspace made what it was at some time.
+func (s *sim) wantsBack() error {
+	var trees []string
+	for t := range s.world.past {
+		trees = append(trees, t)
+	}
+	if len(trees) == 0 {
+		return nil
+	}
+	sort.Strings(trees)
+	b := core.Rollback{Observation: s.observe(s.committed.Revision.Tree)}
+	b.Of = core.RollbackOf{Target: "then", From: b.Observation.Tree, Tree: trees[s.r.IntN(len(trees))]}
+	return s.says(b)
+}
+
+// rollBack restores a tree, unless somebody has edited meanwhile.
+func (s *sim) rollBack(o operation.Op, attempt int, recovered string) core.Body {
+	of, err := core.RollbackArgs(o)
+	if err != nil {
+		panic(err)
+	}
+	e := core.Ended{Op: o.ID, Attempt: attempt, Recovered: recovered, Outcome: event.Succeeded, Result: event.Result{Output: event.Text{Head: "restored"}}}
+	if now := s.world.tree(); now != of.From && now != of.Tree {
+		e.Outcome, e.Result.Fault = event.Failed, fault.New(fault.Foreign, fault.Environment, "somebody has edited it meanwhile", "")
+	} else {
+		s.world.files = maps.Clone(s.world.past[of.Tree])
+	}
+	after := s.observe(s.committed.Revision.Tree)
+	e.After = &after
+	return e
+}
+
 func (s *sim) person() error {
 	st := s.committed
 	var b core.Body
 	n := s.r.IntN(16)
 	if len(st.InDoubt) > 0 && (s.doubts || s.r.IntN(3) == 0) {
 		n = 14
+	}
+	// Not while a zombie may still write: bytes that come back cannot be told
+	// from a write that never happened.
+	if (st.Status == lifecycle.Paused || st.Status.Final()) && len(s.zombies) == 0 && s.r.IntN(3) == 0 {
+		return s.wantsBack()
 	}
 	switch n {
 	case 0:

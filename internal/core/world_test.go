@@ -51,6 +51,8 @@ type world struct {
 	shims map[string]*shim
 	// remote is what keyed operations did, by their key.
 	remote map[string]bool
+	// past are the files behind the trees that were seen.
+	past map[string]map[string]string
 }
 
 type shim struct {
@@ -120,7 +122,7 @@ type sim struct {
 func newSim(seed uint64, trace bool, k knobs, invariants ...invariant) *sim {
 	r := rand.New(rand.NewPCG(seed, 42))
 	s := &sim{knobs: k, seed: seed, r: r, trace: trace, now: 1_000_000_000, retries: map[string]int{}, talk: &transcript.Builder{}, saw: map[string]int{},
-		world: world{files: map[string]string{"a": "0", "b": "0"}, ran: map[string]int{}, shims: map[string]*shim{}, remote: map[string]bool{}}}
+		world: world{files: map[string]string{"a": "0", "b": "0"}, ran: map[string]int{}, shims: map[string]*shim{}, remote: map[string]bool{}, past: map[string]map[string]string{}}}
 	if s.ticks == 0 {
 		s.ticks = 120
 	}

@@ -75,6 +75,9 @@ func (g *Goal) prepare(ctx context.Context, s core.State, e core.Prepare) (core.
 
 // run executes one attempt.
 func (g *Goal) run(ctx context.Context, s core.State, e core.Run) (core.Body, error) {
+	if e.Op.Tool == core.ToolRollback {
+		return g.rollback(ctx, s, e.Op, e.Attempt, "")
+	}
 	if core.Private(e.Op) {
 		return g.check(ctx, s, e)
 	}
@@ -126,6 +129,9 @@ func (g *Goal) unknown(o operation.Op, attempt int, recovered string, r event.Re
 
 // probe establishes what an attempt of an earlier holder did.
 func (g *Goal) probe(ctx context.Context, s core.State, e core.Probe) (core.Body, error) {
+	if e.Op.Tool == core.ToolRollback {
+		return g.rollback(ctx, s, e.Op, e.Attempt, "probe")
+	}
 	recovered := "probe"
 	if e.Op.Effect == event.Supervised {
 		recovered = "reattached"

@@ -308,13 +308,16 @@ func (b *Builder) addOperation(e event.Event) bool {
 	return true
 }
 
+// personsOwn is the tool that no model calls: a person's rollback.
+const personsOwn = "rollback"
+
 // propose gives an operation the slot of its call. Calls are proposed in order,
 // and some servers give every call the same id, so the first free slot with the
 // id is the right one.
 func (b *Builder) propose(e event.Event, p event.OperationProposed) {
 	o := &op{tool: p.Tool, effect: p.Effect, criterion: p.Criterion}
 	b.ops[e.Op] = o
-	if b.open == nil || p.Criterion != "" {
+	if b.open == nil || p.Criterion != "" || p.Tool == personsOwn {
 		return
 	}
 	for i := range b.open.slots {
@@ -339,6 +342,9 @@ func (b *Builder) known(e event.Event) *op {
 // in a note.
 func (b *Builder) outcome(e event.Event, words func(o *op, limit int) (string, bool)) {
 	o := b.known(e)
+	if o.tool == personsOwn {
+		return // what it led to is told by what it restored
+	}
 	if x := o.exchange; x != nil {
 		s := &x.slots[o.slot]
 		told, failed := words(o, min(MaxResult, max(MaxExchange/len(x.slots), minResult)))
