@@ -30,9 +30,13 @@ func (w *step) advance() {
 // advanceOnce reports whether it changed anything.
 func (w *step) advanceOnce() bool {
 	s := &w.s
-	if o, open := s.rollback(); open && o.Phase == operation.Proposed {
-		w.startRollback(o)
-		return true
+	if o, open := s.rollback(); open {
+		// Nothing else moves while the ground does.
+		if o.Phase == operation.Proposed {
+			w.startRollback(o)
+			return true
+		}
+		return false
 	}
 	if s.Status.Final() || s.Status == lifecycle.Paused {
 		if !s.AnyStarted() {
