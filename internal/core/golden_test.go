@@ -12,11 +12,10 @@ import (
 	"belay/internal/event"
 )
 
-// The ledger that the first version wrote (internal/event/testdata) is folded
-// by this one into what it said then.
-func TestTheLedgerOfVersion1FoldsToWhatItSaid(t *testing.T) {
-	t.Parallel()
-	f, err := os.Open("../event/testdata/golden-v1.jsonl")
+// readGolden reads the goals of a golden ledger (internal/event/testdata).
+func readGolden(t *testing.T, name string) map[string][]event.Event {
+	t.Helper()
+	f, err := os.Open("../event/testdata/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,6 +46,38 @@ func TestTheLedgerOfVersion1FoldsToWhatItSaid(t *testing.T) {
 	if err := in.Err(); err != nil {
 		t.Fatal(err)
 	}
+	return goals
+}
+
+// The ledger of goals that travel is folded into where they are, and into what
+// another place can restore them from.
+func TestTheLedgerOfTravellingGoalsFoldsToWhatItSaid(t *testing.T) {
+	t.Parallel()
+	es := readGolden(t, "golden-travel.jsonl")["goal-4"]
+	s := core.Fold(core.State{}, es)
+	if s.Refuse != "" || s.Head != uint64(len(es)) || s.Status != lifecycle.Active {
+		t.Fatalf("%s, head %d of %d, refused: %s", s.Status, s.Head, len(es), s.Refuse)
+	}
+	for what, ok := range map[string]bool{
+		"at the first place again":   s.Place == "host-a",
+		"the second worker was last": s.Holder.Place == "host-b" && s.Turn == nil,
+		"the first tree, packed":     s.Packs.First != nil && s.Packs.First.Tree == "tree0" && s.Packs.First.Pack.SHA256 != "",
+		"two packs in a row":         len(s.Packs.Chain) == 2 && s.Packs.Chain[1].Tree == "tree1" && s.Packs.Chain[1].Base == "tree0",
+		"a tree that was not packed": s.Packs.Missed == "tree2" && s.Packs.Why == "the disk is full",
+		"to be looked at once more":  !s.Fresh,
+		"two turns":                  s.Turns == 2,
+	} {
+		if !ok {
+			t.Errorf("it does not say: %s (%+v)", what, s.Packs)
+		}
+	}
+}
+
+// The ledger that the first version wrote is folded by this one into what it
+// said then.
+func TestTheLedgerOfVersion1FoldsToWhatItSaid(t *testing.T) {
+	t.Parallel()
+	goals := readGolden(t, "golden-v1.jsonl")
 	for goal, want := range map[string]lifecycle.Status{"goal-1": lifecycle.Completed, "goal-2": lifecycle.Cancelled, "goal-3": lifecycle.Failed} {
 		s := core.Fold(core.State{}, goals[goal])
 		if s.Refuse != "" || s.Status != want {

@@ -16,11 +16,14 @@ import (
 
 // golden-v1.jsonl is a ledger as the first version wrote it: one record of
 // every type with every field set, in three goals that are legal histories. It
-// is never written again; a type that comes later gets a file of its own. The
-// core folds the same file in its own tests.
+// is never written again; types that come later get a file of their own. The
+// core folds the same files in its own tests.
 const golden = "testdata/golden-v1.jsonl"
 
-var writeGolden = flag.Bool("write-golden", false, "write "+golden+" where it does not exist")
+// goldenTravel holds what came with goals that travel between places.
+const goldenTravel = "testdata/golden-travel.jsonl"
+
+var writeGolden = flag.Bool("write-golden", false, "write the golden ledgers that do not exist")
 
 type goldenLine struct {
 	Record    event.Record    `json:"record"`
@@ -35,7 +38,12 @@ type goldenContent struct {
 
 func readGolden(t *testing.T) []goldenLine {
 	t.Helper()
-	f, err := os.Open(golden)
+	return append(readLines(t, golden), readLines(t, goldenTravel)...)
+}
+
+func readLines(t *testing.T, path string) []goldenLine {
+	t.Helper()
+	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +56,7 @@ func readGolden(t *testing.T) []goldenLine {
 		d := json.NewDecoder(bytes.NewReader(in.Bytes()))
 		d.DisallowUnknownFields() // an envelope field that disappears would be lost silently
 		if err := d.Decode(&l); err != nil {
-			t.Fatalf("line %d: %v", len(lines)+1, err)
+			t.Fatalf("%s line %d: %v", path, len(lines)+1, err)
 		}
 		lines = append(lines, l)
 	}
@@ -92,8 +100,8 @@ func TestTheLedgerOfVersion1IsStillUnderstood(t *testing.T) {
 		}
 		seen[e.Type] = true
 	}
-	if len(seen) < 46 {
-		t.Errorf("the golden ledger holds %d types; version 1 had 46", len(seen))
+	if len(seen) < 48 {
+		t.Errorf("the golden ledgers hold %d types; version 1 had 46, travelling brought two", len(seen))
 	}
 }
 
@@ -191,13 +199,43 @@ var after1 = map[string]bool{
 	"progress_alarm.advice": true,
 }
 
-// write makes the golden ledger: payloads filled by reflection, with what a
-// legal history needs put in by hand.
+// write makes the golden ledgers that are missing: payloads filled by
+// reflection, with what a legal history needs put in by hand.
 func write(t *testing.T) {
-	if _, err := os.Stat(golden); err == nil {
-		t.Fatalf("%s exists; it is never written again", golden)
+	for path, fill := range map[string]func(*writer){golden: (*writer).first, goldenTravel: (*writer).travel} {
+		if _, err := os.Stat(path); err == nil {
+			continue // never written again
+		}
+		w := &writer{t: t, now: 1_796_000_000_000_000}
+		fill(w)
+		if err := os.WriteFile(path, w.out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
-	w := &writer{t: t, now: 1_796_000_000_000_000}
+}
+
+// travel is a goal whose workspace is packed, moves to another place, and is
+// taken for the goal's at the first again.
+func (w *writer) travel() {
+	w.goal, w.fence, w.prev = "goal-4", 1, event.Genesis
+	w.add(received(false))
+	for i, place := range []string{"host-a", "host-b"} {
+		w.turn = []string{"t1", "t2"}[i]
+		w.add(with(func(p *event.TurnStarted) { p.Place = place }))
+		if i == 0 {
+			w.add(with(func(p *event.WorkspaceAttached) { p.Tree, p.Place = "tree0", place }))
+			w.add(with(func(p *event.WorkspacePacked) { p.Tree, p.Base, p.Failed = "tree0", "", "" }))
+			w.add(with(func(p *event.WorkspacePacked) { p.Tree, p.Base, p.Failed = "tree1", "tree0", "" }))
+			w.add(event.WorkspacePacked{Tree: "tree2", Failed: "the disk is full"})
+		} else {
+			w.add(with(func(p *event.WorkspaceMoved) { p.From, p.Place, p.Tree, p.Adopted = "host-a", "host-b", "tree0", false }))
+			w.add(with(func(p *event.WorkspaceMoved) { p.From, p.Place, p.Tree, p.Adopted = "host-b", "host-a", "tree0", true }))
+		}
+		w.add(with[event.TurnEnded](nil))
+	}
+}
+
+func (w *writer) first() {
 	w.long()
 	w.goal, w.seq, w.fence, w.prev = "goal-2", 0, 1, event.Genesis
 	w.add(received(false))
@@ -206,9 +244,6 @@ func write(t *testing.T) {
 	w.goal, w.seq, w.fence, w.prev = "goal-3", 0, 1, event.Genesis
 	w.add(received(false))
 	w.add(filler{}.payload(event.TypeGoalFailed))
-	if err := os.WriteFile(golden, w.out.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
 }
 
 type writer struct {

@@ -241,8 +241,9 @@ func (c *campaign) planned(i int, pl plan, rng *rand.Rand) error {
 	}
 	if len(p.bad) > 0 || c.only >= 0 {
 		// A server is gone with its campaign; what the ledger said is kept.
-		if o, err := p.belay(false, nil, "events", p.goal); err == nil {
+		if o, err := p.ask("events", p.goal); err == nil {
 			_ = os.WriteFile(p.path("events.jsonl"), []byte(o.out), 0o600)
+			_ = os.WriteFile(p.path("violations.txt"), []byte(strings.Join(p.bad, "\n")), 0o600)
 		}
 	}
 	c.mu.Lock()

@@ -38,14 +38,14 @@ type account struct {
 // the machine.
 func (w *world) check(want map[string]string, lost bool) (account, error) {
 	var a account
-	o, err := w.belay(false, nil, "audit", w.goal)
+	o, err := w.ask("audit", w.goal)
 	if err != nil {
 		return a, err
 	}
 	if o.code != 0 {
 		w.violation("the audit fails: %v", o)
 	}
-	if o, err = w.belay(false, nil, "events", w.goal); err != nil {
+	if o, err = w.ask("events", w.goal); err != nil {
 		return a, err
 	}
 	for l := range strings.Lines(o.out) {

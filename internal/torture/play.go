@@ -157,7 +157,7 @@ func (p *player) look(o core.OpenOperation) string {
 }
 
 func (p *player) find() error {
-	o, err := p.belay(false, nil, "goals", "--json")
+	o, err := p.ask("goals", "--json")
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (p *player) find() error {
 }
 
 func (p *player) show() (s core.Snapshot, err error) {
-	o, err := p.belay(false, nil, "show", p.goal, "--json")
+	o, err := p.ask("show", p.goal, "--json")
 	if err != nil {
 		return s, err
 	}
@@ -201,9 +201,15 @@ func (p *player) tortured(args ...string) (outcome, error) {
 }
 
 // usual reports whether the process ended as it may: killed, completed,
-// waiting for a person, handed off, or with the error that was injected.
+// waiting for a person, handed off, with the error that was injected, or without its server.
 func (o outcome) usual() bool {
-	return o.killed || o.code == 0 || o.code == 3 || o.code == 5 || strings.Contains(o.err, "an injected error")
+	return o.killed || o.code == 0 || o.code == 3 || o.code == 5 || strings.Contains(o.err, "an injected error") || o.away()
+}
+
+// away reports whether the process gave up because the server was away for
+// longer than it is waited for.
+func (o outcome) away() bool {
+	return o.code == 1 && strings.Contains(o.err, "postgres ") && strings.Contains(o.err, "of trying")
 }
 
 // disturb draws whether, when and what is killed of the next process, or cut
