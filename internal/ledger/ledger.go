@@ -103,6 +103,17 @@ type Ledger interface {
 	Close() error
 }
 
+// Waker is a store that tells workers when to look for a goal. Stores need not
+// be one.
+type Waker interface {
+	// Wakeups yields a signal, never more than one in advance, soon after a goal
+	// can be claimed because some process appended to it or released it. A signal
+	// may come for nothing and may be lost, and none comes for a lease or a wake
+	// time that runs out: whoever waits for one also looks now and then. The
+	// signals end with ctx; the channel is never closed.
+	Wakeups(ctx context.Context) <-chan struct{}
+}
+
 // Append is one transaction on one goal's stream.
 type Append struct {
 	Goal string

@@ -25,7 +25,10 @@ type Worker struct {
 	Dead     func(owner string) bool
 	Lease    time.Duration
 	Parallel int
-	OnEvent  func(event.Event)
+	// Poll is how often the worker looks for goals when nothing tells it to; 0 is
+	// what suits the store.
+	Poll    time.Duration
+	OnEvent func(event.Event)
 	// OnError, if set, is told why a goal was let go by an error.
 	OnError func(goal string, err error)
 
@@ -33,17 +36,12 @@ type Worker struct {
 	running sync.WaitGroup
 }
 
-// Waker is a store that tells when a goal may have become runnable. Behind it
-// the worker polls, so that a lost signal costs a moment and no goal.
-type Waker interface {
-	// Wakeups yields a signal, never more than one in advance, after rows
-	// changed. It ends with the context.
-	Wakeups(ctx context.Context) <-chan struct{}
-}
-
 // pollEvery is how often the worker looks for runnable goals when nothing
-// tells it to: one indexed query.
-const pollEvery = 200 * time.Millisecond
+// tells it to: one indexed query. Of a store that tells, it asks less often.
+const (
+	pollEvery = 200 * time.Millisecond
+	pollTold  = time.Second
+)
 
 // deadEvery is how often a worker looks for goals of dead workers.
 const deadEvery = 2 * time.Second
@@ -62,8 +60,12 @@ func (w *Worker) Run(ctx context.Context) error {
 	slots := make(chan struct{}, max(w.Parallel, 1))
 	defer w.running.Wait()
 	var wake <-chan struct{}
-	if k, ok := w.Ledger.(Waker); ok {
-		wake = k.Wakeups(ctx)
+	poll := pollEvery
+	if k, ok := w.Ledger.(ledger.Waker); ok {
+		wake, poll = k.Wakeups(ctx), pollTold
+	}
+	if w.Poll > 0 {
+		poll = w.Poll
 	}
 	idle := time.NewTimer(0)
 	defer idle.Stop()
@@ -83,7 +85,7 @@ func (w *Worker) Run(ctx context.Context) error {
 			continue
 		}
 		<-slots
-		wait := pollEvery
+		wait := poll
 		if !errors.Is(err, ledger.ErrNothing) {
 			if ctx.Err() != nil {
 				return nil

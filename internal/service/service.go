@@ -80,6 +80,9 @@ type Config struct {
 	Rested func(ctx context.Context, s core.Snapshot)
 	// Lease is the length of a ticket's lease; 0 means the default.
 	Lease time.Duration
+	// Poll is how often workers look for goals when nothing tells them to; 0 is
+	// what suits the store.
+	Poll time.Duration
 }
 
 // Service is the door.

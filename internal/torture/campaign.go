@@ -170,7 +170,7 @@ func (c *campaign) play(enough context.Context) (report, error) {
 		wg.Go(func() {
 			for {
 				c.mu.Lock()
-				if c.report.kills() >= c.kills || enough.Err() != nil || failed != nil || len(c.report.violations) >= 20 {
+				if c.report.kills() >= c.kills || enough.Err() != nil || failed != nil || c.report.bad >= 20 {
 					c.mu.Unlock()
 					return
 				}
@@ -359,6 +359,7 @@ type report struct {
 	cut        int // connections that were cut
 	shaken     int // ends of the server
 	reached    map[failpoint.Name]bool
+	bad        int // runs with violations
 	violations []string
 }
 
@@ -411,6 +412,9 @@ func (r *report) add(i int, p *player, taken map[string]int, a account) {
 	r.cut += p.cut
 	r.unknown += a.unknown
 	r.events += len(a.events)
+	if len(p.bad) > 0 {
+		r.bad++
+	}
 	for _, v := range p.bad {
 		r.violations = append(r.violations, fmt.Sprintf("run %d: %s", i, v))
 	}
@@ -434,7 +438,7 @@ func (r *report) print(w io.Writer) {
 	fmt.Fprintf(w, "besides: the goals went on at another place %d times\n", r.moves)
 	fmt.Fprintf(w, "%s, seed %d: %d runs, %d kills in %s (%d events)\n", r.store, r.seed, r.runs, r.kills(), r.took.Round(time.Second), r.events)
 	fmt.Fprintf(w, "effects expected %d, seen %d; outcomes declared unknown %d\n", r.expected, seen, r.unknown)
-	fmt.Fprintf(w, "violations %d\n", len(r.violations))
+	fmt.Fprintf(w, "violations %d, in %d runs\n", len(r.violations), r.bad)
 	for _, v := range r.violations {
 		fmt.Fprintln(w, "  "+strings.ReplaceAll(v, "\n", "\n    "))
 	}

@@ -16,6 +16,67 @@ var sharedTests = map[string]func(*testing.T, Store){
 	"many writers of one goal conflict, re-read and go on":  sharedOneGoal,
 	"of many creators of one goal exactly one succeeds":     sharedCreate,
 	"reads while others append are always a gapless prefix": sharedPrefix,
+	"workers are told of what they can claim":               sharedWakeups,
+}
+
+// sharedWakeups: of a new goal, of one that is released, and of one that a
+// person's word makes claimable, whichever handle it was that did it.
+func sharedWakeups(t *testing.T, s Store) {
+	here, there := s.Open(t), s.Open(t)
+	k, ok := here.(ledger.Waker)
+	if !ok {
+		t.Skip("workers on this store look for themselves")
+	}
+	ctx, cancel := context.WithCancel(background(t))
+	wake := k.Wakeups(ctx)
+	told := func(of string) {
+		t.Helper()
+		select {
+		case <-wake:
+		case <-background(t).Done():
+			t.Fatalf("nobody told of %s", of)
+		}
+	}
+	claim := func() ledger.Ticket {
+		t.Helper()
+		// A signal may be an older one, so the claim is what counts.
+		for {
+			tk, err := here.Claim(context.Background(), ledger.Claim{Owner: "w", Lease: patience})
+			if err == nil {
+				return tk
+			}
+			if !errors.Is(err, ledger.ErrNothing) {
+				t.Fatal(err)
+			}
+			told("a goal that is not there to claim")
+		}
+	}
+	for _, by := range []ledger.Ledger{there, here} {
+		goal := NewID()
+		Create(t, by, goal, 1)
+		told("a new goal")
+		tk := claim()
+		row := RowOf(goal)
+		row.Runnable = false
+		must(by.Append(context.Background(), ledger.Append{Goal: goal, Head: 1, Fence: tk.Fence, Events: []event.Event{Message("waits")}, Row: row}))(t)
+		if err := here.Release(context.Background(), tk); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := here.Claim(context.Background(), ledger.Claim{Owner: "w", Lease: patience}); !errors.Is(err, ledger.ErrNothing) {
+			t.Fatalf("a goal that waits is claimed: %v", err)
+		}
+		must(by.Append(context.Background(), ledger.Append{Goal: goal, Head: 2, Fence: tk.Fence, Events: []event.Event{Message("go on")}, Row: RowOf(goal)}))(t)
+		tk = claim()
+		if err := by.Release(context.Background(), tk); err != nil {
+			t.Fatal(err)
+		}
+		tk = claim()
+		must(by.Append(context.Background(), ledger.Append{Goal: goal, Head: 3, Fence: tk.Fence, Events: []event.Event{Message("waits")}, Row: row}))(t)
+		if err := here.Release(context.Background(), tk); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cancel()
 }
 
 func sharedManyGoals(t *testing.T, s Store) {

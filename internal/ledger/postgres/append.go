@@ -38,6 +38,7 @@ func (l *Ledger) Append(ctx context.Context, a ledger.Append) ([]event.Event, er
 		return nil, err
 	}
 	var out []event.Event
+	ready := false // for a worker to claim: a holder's own appends call nobody
 	keep := soft
 	if a.Durable {
 		keep = durable
@@ -54,7 +55,7 @@ func (l *Ledger) Append(ctx context.Context, a ledger.Append) ([]event.Event, er
 			// Whoever wrote under this lock before us has ended: what we sent
 			// then is either here or will never be.
 			if found, err := t.find(ctx, a); err != nil || found != nil {
-				out = found
+				out, ready = found, a.Row.Runnable
 				return err
 			}
 		}
@@ -62,6 +63,7 @@ func (l *Ledger) Append(ctx context.Context, a ledger.Append) ([]event.Event, er
 			return refuse(err)
 		}
 		sealed := p.Seal(row, tail, now)
+		ready = sealed.Row.Runnable && sealed.Row.LeaseOwner == ""
 		steps := []step{insertEventsStep(a.Goal, sealed)}
 		for _, art := range packed {
 			steps = append(steps, art.insert(now)...)
@@ -78,7 +80,10 @@ func (l *Ledger) Append(ctx context.Context, a ledger.Append) ([]event.Event, er
 		return nil, err
 	}
 	l.hub.notify(a.Goal)
-	l.sender.send(a.Goal)
+	if ready {
+		l.hub.wake()
+	}
+	l.sender.send(a.Goal, ready)
 	return out, nil
 }
 

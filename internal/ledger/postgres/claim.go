@@ -144,8 +144,14 @@ func (l *Ledger) Release(ctx context.Context, tk ledger.Ticket) error {
 	if !storable(tk.Goal) || !storable(tk.Owner) {
 		return nil
 	}
-	return l.write(ctx, "release goal "+tk.Goal, fleeting, func(ctx context.Context, t *tx) error {
+	var freed int64
+	err := l.write(ctx, "release goal "+tk.Goal, fleeting, func(ctx context.Context, t *tx) error {
 		return t.commit(ctx, step{sql: "UPDATE @goals SET lease_owner = '', lease_until = 0 WHERE goal = $1 AND lease_owner = $2 AND lease_owner <> ''",
-			args: []any{tk.Goal, tk.Owner}})
+			args: []any{tk.Goal, tk.Owner}, count: &freed})
 	})
+	if err == nil && freed > 0 {
+		l.hub.wake()
+		l.sender.send(tk.Goal, true)
+	}
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -35,20 +36,25 @@ func (l *Ledger) Follow(ctx context.Context, goal string, after uint64) iter.Seq
 }
 
 // channel is what the handles on one schema notify each other on; a payload is
-// a goal's id, or nothing for "look at all of them".
+// a goal's id, or nothing for "look at all of them", with claimable before it
+// when the goal waits for a worker.
 func (l *Ledger) channel() string { return "belay:" + l.opts.Schema }
 
-// hub wakes followers: at once for an append of this handle, by notifications
+// claimable marks a goal that a worker may claim now.
+const claimable = "+"
+
+// hub wakes followers, and workers that wait for a goal: at once for an append of this handle, by notifications
 // for those of others, and by a look at the heads now and then for what no
 // notification told. The listener and the poller run only while there is a
 // follower.
 type hub struct {
 	l *Ledger
 
-	mu    sync.Mutex
-	subs  map[string]map[chan struct{}]struct{}
-	count int
-	stop  context.CancelFunc
+	mu     sync.Mutex
+	subs   map[string]map[chan struct{}]struct{}
+	wakers map[chan struct{}]struct{}
+	count  int
+	stop   context.CancelFunc
 	// deaf is true while there is no connection to listen on.
 	deaf bool
 	wg   sync.WaitGroup
@@ -65,12 +71,7 @@ func (h *hub) subscribe(goal string) (<-chan struct{}, func()) {
 		h.subs[goal] = map[chan struct{}]struct{}{}
 	}
 	h.subs[goal][c] = struct{}{}
-	if h.count++; h.count == 1 && !h.l.isClosed() {
-		ctx, cancel := context.WithCancel(context.Background())
-		h.stop, h.deaf = cancel, true
-		h.wg.Go(func() { h.listen(ctx) })
-		h.wg.Go(func() { h.poll(ctx) })
-	}
+	h.join()
 	return c, func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -78,10 +79,54 @@ func (h *hub) subscribe(goal string) (<-chan struct{}, func()) {
 		if len(h.subs[goal]) == 0 {
 			delete(h.subs, goal)
 		}
-		if h.count--; h.count == 0 && h.stop != nil {
-			h.stop()
-			h.stop = nil
-		}
+		h.leave()
+	}
+}
+
+// join and leave start and stop listening with the first and the last that is
+// there to hear. The caller holds mu.
+func (h *hub) join() {
+	if h.count++; h.count == 1 && !h.l.isClosed() {
+		ctx, cancel := context.WithCancel(context.Background())
+		h.stop, h.deaf = cancel, true
+		h.wg.Go(func() { h.listen(ctx) })
+		h.wg.Go(func() { h.poll(ctx) })
+	}
+}
+
+func (h *hub) leave() {
+	if h.count--; h.count == 0 && h.stop != nil {
+		h.stop()
+		h.stop = nil
+	}
+}
+
+// Wakeups implements ledger.Waker. Whatever was told while there was no
+// connection to listen on is made up for by one signal once there is one again.
+func (l *Ledger) Wakeups(ctx context.Context) <-chan struct{} {
+	h, c := &l.hub, make(chan struct{}, 1)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.wakers == nil {
+		h.wakers = map[chan struct{}]struct{}{}
+	}
+	h.wakers[c] = struct{}{}
+	h.join()
+	context.AfterFunc(ctx, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.wakers, c)
+		h.leave()
+	})
+	return c
+}
+
+// wake tells those who wait for a goal to claim.
+func (h *hub) wake() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for c := range h.wakers {
+		poke(c)
 	}
 }
 
@@ -151,12 +196,17 @@ func (h *hub) listenOnce(ctx context.Context) (heard bool) {
 	}
 	h.setDeaf(false)
 	h.notify("")
+	h.wake()
 	for {
 		n, err := conn.WaitForNotification(ctx)
 		if err != nil {
 			return true
 		}
-		h.notify(n.Payload)
+		goal, ready := strings.CutPrefix(n.Payload, claimable)
+		if ready {
+			h.wake()
+		}
+		h.notify(goal)
 	}
 }
 
@@ -183,6 +233,9 @@ func (h *hub) poll(ctx context.Context) {
 			}
 		}
 		h.mu.Unlock()
+		if len(goals) == 0 {
+			continue // workers alone are here, and look for themselves
+		}
 		rows, err := h.l.pool.Query(ctx, h.l.q(`SELECT g, coalesce((SELECT e.seq FROM @events e WHERE e.goal = g ORDER BY e.seq DESC LIMIT 1), 0) FROM unnest($1::text[]) g`), goals)
 		if err != nil {
 			// Whoever is following meets the server's absence when there is
@@ -233,10 +286,13 @@ func (s *sender) start() {
 	go s.run()
 }
 
-func (s *sender) send(goal string) {
+func (s *sender) send(goal string, ready bool) {
 	// A notification's payload has a limit of 8000 bytes.
 	if len(goal) > 4096 {
 		goal = ""
+	}
+	if ready {
+		goal = claimable + goal
 	}
 	s.mu.Lock()
 	if !s.closed && !slices.Contains(s.goals, goal) {

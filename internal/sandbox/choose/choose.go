@@ -177,16 +177,17 @@ func (c Chooser) Look(ctx context.Context, b Backend) (Finding, error) {
 	return f, nil
 }
 
-// tries is how often a probe is made whose own supervisor was killed (by
-// somebody, or by a machine out of memory): that says nothing of the backend,
-// and to take it for a finding would choose a weaker one.
+// tries is how often a backend is probed that is there and did not hold. What
+// failed may have been the probe: its supervisor was killed, or what it hid was
+// removed while it was being hidden. To take that for a finding would choose a
+// weaker backend, or none.
 const tries = 3
 
 func (c Chooser) probe(ctx context.Context, b Backend) Finding {
 	f := Finding{ID: b.ID, Name: b.Name}
 	var err error
 	for range tries {
-		if err = c.try(ctx, b, &f); !errors.Is(err, sandbox.ErrGone) {
+		if err = c.try(ctx, b, &f); err == nil || errors.Is(err, sandbox.ErrUnavailable) || ctx.Err() != nil {
 			break
 		}
 	}
