@@ -122,6 +122,14 @@ func TestTheConsole(t *testing.T) {
 		t.Errorf("%d denials on record", n)
 	}
 
+	page.press("Where the time went")
+	page.until(`document.querySelectorAll(".lanes rect.model").length === 5 && document.querySelectorAll(".lanes rect.waits").length === 1 && document.querySelectorAll(".lanes circle.good").length === 1`)
+	page.shows("1 of 1 test runs passed")
+	if *pictures != "" {
+		page.eval(`document.querySelector(".lanes").scrollIntoView()`, nil)
+		page.picture(filepath.Join(*pictures, "lanes.png"))
+	}
+	axe(page, "a goal that is completed")
 	page.shows("agent_loop_stopped: finished")
 	page.press("op5")
 	page.shows("1 passed in 0.01s")

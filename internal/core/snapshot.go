@@ -185,7 +185,8 @@ func Row(s State) ledger.Row {
 type Overview struct {
 	ledger.Row
 	// Action is what goes on right now, Left what is left of each budget
-	// dimension that has a limit. Both are empty for goals that have ended.
+	// dimension that has a limit. Of a goal that has ended the second is empty,
+	// and the first too, as soon as nothing of it runs any more.
 	Action string           `json:"current_action,omitempty"`
 	Left   map[string]int64 `json:"budget_left,omitempty"`
 	// Held says that a live worker has the goal.

@@ -25,14 +25,17 @@ func (s *Service) Overviews(ctx context.Context, f ledger.Filter) ([]core.Overvi
 	out := make([]core.Overview, len(rows))
 	for i, r := range rows {
 		out[i] = core.Overview{Row: r, Held: r.LeaseOwner != "" && r.LeaseUntil > now && (s.Dead == nil || !s.Dead(r.LeaseOwner))}
-		if lifecycle.Status(r.Status).Final() {
-			continue
+		if lifecycle.Status(r.Status).Final() && !r.Runnable && !out[i].Held {
+			continue // nothing of it runs any more
 		}
 		st, err := s.at(ctx, r)
 		if err != nil {
 			return nil, err
 		}
-		out[i].Action, out[i].Left = core.Doing(st), core.View(st, nil).Budget.Left
+		out[i].Action = core.Doing(st)
+		if !st.Status.Final() {
+			out[i].Left = core.View(st, nil).Budget.Left
+		}
 	}
 	return out, nil
 }

@@ -6,6 +6,7 @@ import { face, chip, ended, words } from "./words.js";
 import { questions, controls } from "./answer.js";
 import { Changes } from "./diff.js";
 import { Timeline } from "./timeline.js";
+import { Lanes } from "./lanes.js";
 import { showOperation, showReport, tail } from "./detail.js";
 
 export class Goal {
@@ -21,7 +22,7 @@ export class Goal {
     fill(root,
       h("a", { class: "back", href: "#/" }, "‹ Goals"), this.head, this.ask, this.live,
       h("div", { class: "cards" }, part("plan"), part("criteria"), part("budget"), part("tests"), part("trouble", "wide")),
-      this.changes.element, this.timeline.element, part("facts"));
+      this.changes.element, this.timeline.element, new Lanes(goal).element, part("facts"));
     this.load();
   }
 

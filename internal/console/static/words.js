@@ -9,7 +9,9 @@ export function face(g) {
     case "completed":
       return { word: "completed: " + words(g.completed_how || ""), tone: g.completed_how === "accepted_unverified" ? "wait" : "good", mark: "✓" };
     case "failed": return { word: "failed", tone: "bad", mark: "✕" };
-    case "cancelled": return { word: "cancelled", tone: "off", mark: "■" };
+    case "cancelled":
+      if (g.current_action) return { word: "cancel requested", tone: "wait", mark: "…" };
+      return { word: "cancelled", tone: "off", mark: "■" };
     case "paused": return { word: "paused: " + words(g.pause_reason || ""), tone: g.pause_reason === "user" ? "off" : "you", mark: "‖" };
     case "verifying": return { word: "verifying", tone: "go", mark: "◐" };
   }
