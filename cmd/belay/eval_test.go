@@ -138,7 +138,7 @@ func TestTheRunnerTellsItsOutcomesApart(t *testing.T) {
 	// Where nothing failed but something cannot be judged, the exit code says so.
 	w.evaluate(1, dir, "--only", "^(no-fixture|a-good-one)$")
 	for _, args := range [][]string{{"eval", "run"}, {"eval", "run", filepath.Join(w.dir, "nowhere")}, {"eval", "run", dir, "--only", "zebra"},
-		{"eval", "run", dir, "--repeat", "0"}, {"eval", "compare", dir}, {"eval", "compare", dir, dir}, {"eval", "import", "x"}} {
+		{"eval", "run", dir, "--repeat", "0"}, {"eval", "run", dir, "--model", "gpt"}, {"eval", "run", dir, "--model", "script:nowhere.yaml"}, {"eval", "compare", dir}, {"eval", "compare", dir, dir}, {"eval", "import", "x"}} {
 		w.must(2, args...)
 	}
 }
@@ -179,7 +179,8 @@ func TestInstancesOfABenchmarkAreImportedAndJudged(t *testing.T) {
 	w.must(0, "eval", "import", file, "--repos", filepath.Join(w.dir, "mirrors"), "--out", cases, "--test", "python3 -m unittest {tests}")
 	look := "steps:\n" + stepCommand("ls; git log --oneline --all") + "  - {expect: {not_contains: [solution, test_patch]}, calls: [{tool: read_file, args: {path: mean.py}}, {tool: read_file, args: {path: test_mean.py}}]}\n"
 	honest := w.script(look + stepCall("file_patch", map[string]any{"path": "mean.py", "old_string": "(len(xs) - 1)", "new_string": "len(xs)"}) + stepTest + stepDone)
-	got := w.evaluate(1, cases, "--model", honest)
+	w.cwd = w.dir // a script is named from where one is
+	got := w.evaluate(1, cases, "--model", "script:"+filepath.Base(honest))
 	if r := got["demo__mean-1"]; r.Outcome != eval.Pass {
 		t.Errorf("solved: %s, %s: %q", r.Outcome, r.Class, r.Why)
 	}

@@ -97,6 +97,9 @@ func run(c *cobra.Command, env Env, r Runner, only string, args []string) error 
 	if r.Belay, err = env.Belay(); err != nil {
 		return fmt.Errorf("find belay's own program: %w", err)
 	}
+	if r.Model, err = absoluteModel(r.Model); err != nil {
+		return err
+	}
 	if r.Out != "" {
 		if r.Out, err = filepath.Abs(r.Out); err == nil {
 			err = os.MkdirAll(r.Out, 0o755)
@@ -136,6 +139,27 @@ func run(c *cobra.Command, env Env, r Runner, only string, args []string) error 
 		return failure{130, "interrupted: what was not over is infra in the results"}
 	}
 	return results.verdict()
+}
+
+// absoluteModel makes the file of a script findable from the run's directory.
+func absoluteModel(spec string) (string, error) {
+	provider, name, ok := strings.Cut(spec, ":")
+	switch {
+	case spec == "":
+		return "", nil
+	case !ok || name == "":
+		return "", usage("--model %q: name it as PROVIDER:NAME", spec)
+	case provider != "script":
+		return spec, nil
+	}
+	path, err := filepath.Abs(name)
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		return "", usage("--model: %v", err)
+	}
+	return "script:" + path, nil
 }
 
 // pick keeps the cases whose name matches.
