@@ -276,3 +276,79 @@ func TestTheFourWaysToCompleteAreToldApart(t *testing.T) {
 		})
 	}
 }
+
+// The user lets belay run what a claim comes without, and asks for repeats: a
+// test that passes only sometimes is no evidence.
+func TestBelayRunsWhatAClaimComesWithout(t *testing.T) {
+	t.Parallel()
+	// The n-th run of the check fails; the count stands beside the repository.
+	flaky := func(n string) map[string]string {
+		return map[string]string{"code.txt": "broken\n", "check.sh": "echo x >> ../runs\nif [ $(wc -l < ../runs) -eq " + n + " ]; then echo 'FAILED t::it - x'; echo '1 failed in 0.01s'; exit 1; fi\n" + checkScript}
+	}
+	for _, k := range []struct{ name, n, criterion, want, reason, runs string }{
+		{"it passes three times", "9", "repeat: 3", event.Pass, "", "x\nx\nx\n"},
+		{"the third run fails", "3", "repeat: 3", event.ResultUnknown, "flaky: `sh check.sh` passed 2 and failed 1 times on the same tree", "x\nx\nx\n"},
+		{"once is enough", "9", "text: once", event.Pass, "", "x\n"},
+		{"it fails at once", "1", "repeat: 3", event.Fail, "`sh check.sh` ended with exit code 1", "x\n"},
+	} {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, flaky(k.n))
+			goal := filepath.Join(w.dir, "goal.yaml")
+			w.put(goal, "goal: repair code.txt\nverify: run\nacceptance:\n  - {id: c, kind: test, command: sh check.sh, "+k.criterion+"}\n")
+			r := w.belay("run", "--file", goal, "--model", w.script("steps:\n"+stepRead+stepFix+stepDone+"  - {calls: [{tool: ask_user, args: {question: what now?}}]}\n"), "--plan", "never", "--approve", "auto")
+			v := of[event.VerificationFinished](t, w.events())
+			if len(v) != 1 || v[0].Verdict.Criteria[0].Result != k.want || !strings.Contains(v[0].Verdict.Criteria[0].Reason, k.reason) {
+				t.Fatalf("want %s (%s): %+v\n%v", k.want, k.reason, v, r)
+			}
+			if got := w.readAt("runs"); got != k.runs {
+				t.Errorf("the check ran %q", got)
+			}
+		})
+	}
+	w := newWorld(t, toy())
+	goal, model := filepath.Join(w.dir, "goal.yaml"), w.script(repair)
+	for _, bad := range []struct{ file, words string }{
+		{"goal: x\nverify: always\n", `verify is "always"; it knows run`},
+		{"goal: x\nacceptance: [{kind: scope, allow: [a], verify: run}]\n", "command and test criteria know verify: run"},
+		{"goal: x\nacceptance: [{kind: manual, text: ok, repeat: 3}]\n", "repeat is for command, test and reproduces criteria"},
+		{"goal: x\nacceptance: [{kind: test, command: make, path: a}]\n", "are for artifact criteria, not for test"},
+		{"goal: x\nacceptance: [{kind: artifact}]\n", "needs a path, a branch, or commit"},
+		{"goal: x\nacceptance: [{kind: artifact, path: /etc/passwd}]\n", "is absolute"},
+		{"goal: x\nacceptance: [{kind: artifact, path: a, matches: '('}]\n", "matches is no regular expression"},
+		{"goal: x\nacceptance: [{kind: artifact, path: a, sha256: abc}]\n", "64 lower-case hexadecimal digits"},
+		{"goal: x\nacceptance: [{kind: reproduces}]\n", "needs the command that runs the test which shows the problem"},
+		{"goal: x\nacceptance: [{kind: review}]\n", "needs in text what the reviewer is to judge"},
+		{"goal: x\nacceptance: [{kind: tests_intact, forbid: [a]}]\n", "forbid is for scope criteria"},
+	} {
+		w.put(goal, bad.file)
+		if r := w.must(2, "run", "--file", goal, "--model", model); !strings.Contains(r.err, bad.words) {
+			t.Errorf("%q is refused without %q: %v", bad.file, bad.words, r)
+		}
+	}
+}
+
+// What the model proposes as "done" counts once a person has confirmed it with
+// the plan, and adds to what the user asked for.
+func TestCriteriaOfAPlanAreConfirmed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, suite())
+	plan := "  - {calls: [{tool: update_plan, args: {steps: [mend it], scope: [code.txt], criteria: [{id: proof, kind: artifact, path: NOTES.md}]}}]}\n"
+	run := []string{"run", "repair code.txt", "--model", w.script("steps:\n" + plan + stepRead + stepFix + stepCommand("sh run.sh") + stepDone + writeStep("NOTES.md", "mended\n") + stepCommand("sh run.sh") + stepDone), "--test", "sh run.sh", "--plan", "auto"}
+	w.must(3, run...)
+	if s := w.snapshot(); len(s.Criteria) != 1 || len(s.PendingApprovals) != 1 || !strings.Contains(s.PendingApprovals[0].Intent.Preview.Head, "done when: proof (artifact) path: NOTES.md") {
+		t.Fatalf("before it is confirmed: %+v, asked %+v", s.Criteria, s.PendingApprovals)
+	}
+	w.must(0, "approve", w.goal())
+	w.must(0, "policy", "goal", w.goal(), "--approve", "auto")
+	if r := w.must(0, "resume", w.goal()); !strings.Contains(r.out, "completed: verified") {
+		t.Error(r)
+	}
+	vs := of[event.VerificationFinished](t, w.events())
+	if len(vs) != 2 || vs[0].Verdict.Verdict != event.Incomplete || vs[0].Verdict.Criteria[1].Reason != "NOTES.md does not exist" {
+		t.Errorf("verdicts: %+v", vs)
+	}
+	if out := w.must(0, "show", w.goal()).out; !strings.Contains(out, "(from the plan)") {
+		t.Errorf("show does not say where it is from:\n%s", out)
+	}
+}

@@ -162,8 +162,8 @@ func criterionText(c event.Criterion) string {
 	case c.Proposed:
 		from = " (from the plan)"
 	}
-	switch c.Kind {
-	case event.CriterionCommand, event.CriterionTest, event.CriterionManual:
+	switch {
+	case c.Found, c.Kind == event.CriterionCommand, c.Kind == event.CriterionTest, c.Kind == event.CriterionManual:
 		return criterionWhat(c) + from
 	}
 	return strings.TrimPrefix(core.CriterionText(c), c.ID) + from

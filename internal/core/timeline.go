@@ -276,7 +276,7 @@ func checkLine(p event.OperationProposed) string {
 	}
 	switch p.Tool {
 	case ToolCheckRun:
-		return "belay runs `" + of.Command + "` in a copy of tree " + short(of.Tree)
+		return "belay runs `" + of.Command + "` in a copy of " + of.On + " (tree " + short(of.Tree) + ")"
 	case ToolCheckReview:
 		return "belay asks a reviewer"
 	case ToolCheckTests:

@@ -65,6 +65,8 @@ type op struct {
 	tool      string
 	effect    event.EffectClass
 	criterion string
+	// on says what a check of belay's own was made on.
+	on string
 	// slot is where its first outcome goes; nil when that was told.
 	exchange *exchange
 	slot     int
@@ -316,6 +318,9 @@ const personsOwn = "rollback"
 // id is the right one.
 func (b *Builder) propose(e event.Event, p event.OperationProposed) {
 	o := &op{tool: p.Tool, effect: p.Effect, criterion: p.Criterion}
+	if p.Criterion != "" {
+		o.on = checkedOn(p.Arguments)
+	}
 	b.ops[e.Op] = o
 	if b.open == nil || p.Criterion != "" || p.Tool == personsOwn {
 		return

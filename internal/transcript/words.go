@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -207,9 +208,23 @@ func outcomeWords(opID string, p event.OperationFinished) (head string, facts []
 	return "failed", nil
 }
 
+// checkedOn says in words what a check of belay's own is made on, "" when its
+// arguments do not tell.
+func checkedOn(args json.RawMessage) string {
+	var of struct {
+		On string `json:"on"`
+	}
+	if json.Unmarshal(args, &of) != nil {
+		return ""
+	}
+	return of.On
+}
+
 // laterOutcome leads in what became of an operation whose call has its result.
 func laterOutcome(opID string, o *op) string {
 	switch {
+	case o.criterion != "" && o.on != "":
+		return fmt.Sprintf("belay ran %s itself (%s), on %s, as a check of criterion %s:", tool(o), opID, line(o.on), line(o.criterion))
 	case o.criterion != "":
 		return fmt.Sprintf("belay ran %s itself (%s), as a check of criterion %s:", tool(o), opID, line(o.criterion))
 	case o.again:

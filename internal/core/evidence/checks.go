@@ -61,7 +61,17 @@ type Need struct {
 	Command string `json:"command,omitempty"`
 	Tree    string `json:"tree,omitempty"`
 	Test    bool   `json:"test,omitempty"`
+	// On says in words what the tree is.
+	On string `json:"on,omitempty"`
 }
+
+// The trees that commands are run on in private copies.
+const (
+	onOldTests = "the present code with the tests as they stood at the start"
+	onNewTests = "the code as the goal found it with the present tests"
+	onStart    = "the code as the goal found it"
+	onNow      = "the present code"
+)
 
 // Key names the need: equal keys ask for the same look.
 func (n Need) Key() string { return n.Criterion + "/" + n.What + "/" + n.Tree + "/" + n.Command }
@@ -132,7 +142,8 @@ func need(c event.Criterion, w World) (Need, bool) {
 		if k == nil {
 			return ask(Inspect, w.commandOf(c), w.Tree, false)
 		}
-		if tree := w.toRun(c, *k); tree != "" {
+		if tree, on := w.toRun(c, *k); tree != "" {
+			n.On = on
 			return ask(Scratch, w.commandOf(c), tree, true)
 		}
 	}
@@ -158,36 +169,36 @@ func (w World) commandOf(c event.Criterion) string {
 	return w.Test
 }
 
-// toRun is the tree on which the criterion's command has still to be run, ""
-// when there is none.
-func (w World) toRun(c event.Criterion, k Check) string {
+// toRun is the tree on which the criterion's command has still to be run, with
+// what it is; "" when there is none.
+func (w World) toRun(c event.Criterion, k Check) (tree, on string) {
 	command := w.commandOf(c)
 	if command == "" || len(k.Findings) > 0 || k.Mixed == "" {
-		return ""
+		return "", ""
 	}
 	if c.Kind == event.CriterionTestsIntact {
 		r, base := w.standing(command, k)
 		switch {
 		case k.Tests == 0 || k.Mixed == w.Tree && r != nil && !r.Scratch && r.TestPass() && base != nil:
 		case r == nil:
-			return k.Mixed
+			return k.Mixed, onOldTests
 		case base == nil && (r.Counts.Runner != "" || !r.Clean()):
-			return w.Baseline
+			return w.Baseline, onStart
 		case !r.Scratch && !passes(*r) && base != nil && !passes(*base) && len(w.Shelf.Copy(command, k.Mixed)) == 0:
-			return k.Mixed // to tell by name which tests failed before
+			return k.Mixed, onOldTests // to tell by name which tests failed before
 		}
-		return ""
+		return "", ""
 	}
 	before := w.Shelf.Copy(command, k.Mixed)
 	switch now := w.Shelf.Copy(command, w.Tree); {
 	case k.Mixed == w.Tree:
 	case len(before) == 0:
-		return k.Mixed
+		return k.Mixed, onNewTests
 	case !failsFairly(before[len(before)-1]):
 	case len(now) == 0, passes(now[len(now)-1]) && int64(len(now)) < c.Repeat:
-		return w.Tree
+		return w.Tree, onNow
 	}
-	return ""
+	return "", ""
 }
 
 // passes reports whether a run is a success: of tests, where it told of any.
