@@ -38,7 +38,7 @@ func (g *Goal) check(ctx context.Context, s core.State, e core.Run) (core.Body, 
 	var r event.CheckResult
 	switch e.Op.Tool {
 	case core.ToolCheckRun:
-		return g.runCopy(ctx, s, e, of)
+		return g.runCopy(ctx, s, e, c, of)
 	case core.ToolCheckReview:
 		return g.review(ctx, s, e, c)
 	case core.ToolCheckArtifact:
@@ -158,7 +158,7 @@ func (g *Goal) copyEnv(s core.State, o operation.Op, of core.CheckOf, attempt in
 }
 
 // runCopy runs a command in a private copy of a tree.
-func (g *Goal) runCopy(ctx context.Context, s core.State, e core.Run, of core.CheckOf) (core.Body, error) {
+func (g *Goal) runCopy(ctx context.Context, s core.State, e core.Run, c event.Criterion, of core.CheckOf) (core.Body, error) {
 	t, err := g.Tools(s).Lookup("run_test")
 	r, ok := t.(tool.Runner)
 	if err != nil || !ok {
@@ -166,7 +166,7 @@ func (g *Goal) runCopy(ctx context.Context, s core.State, e core.Run, of core.Ch
 	}
 	env, call, dir, err := g.copyEnv(s, e.Op, of, e.Attempt)
 	if err == nil {
-		err = g.makeCopy(ctx, s, of.Tree, dir)
+		err = g.makeCopy(ctx, s, c, of, dir)
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -208,13 +208,21 @@ func (g *Goal) probeCopy(ctx context.Context, s core.State, e core.Probe) (core.
 // dependencies that git ignores linked in: they are not the goal's work, and
 // without them no test would run. A copy that is there already is whole: the
 // mark beside it is made last.
-func (g *Goal) makeCopy(ctx context.Context, s core.State, tree, dir string) error {
-	ready := filepath.Join(dir, "ready")
+func (g *Goal) makeCopy(ctx context.Context, s core.State, c event.Criterion, of core.CheckOf, dir string) error {
+	ready, tree := filepath.Join(dir, "ready"), of.Tree
 	if _, err := os.Stat(ready); err == nil {
 		return nil
 	}
 	if err := g.takeIn(ctx, s.Packs.All(), tree); err != nil {
 		return err
+	}
+	if held, err := g.Workspace.Holds(ctx, tree); err == nil && !held {
+		// A mixed tree that was made at another place, or lost with the power: it
+		// is made again, and has the same name.
+		of.Tree = s.Revision.Tree
+		if _, err := g.compareTests(ctx, s, c, of); err != nil {
+			return err
+		}
 	}
 	removeCopy(dir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
