@@ -141,7 +141,9 @@ func (g groups) limit(l limits) limits {
 	return l
 }
 
-const shimThreads = 16
+// shimThreads are the shim's own, made beforehand, and room for those that the
+// runtime made by itself.
+const shimThreads = ownThreads + 10
 
 // defaultMemory leaves a fifth of the machine to everybody else.
 func defaultMemory() int64 {

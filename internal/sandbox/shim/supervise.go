@@ -228,6 +228,9 @@ func ready() (*supervisor, error) {
 	// end, such as the machine's shutdown.
 	signal.Notify(s.signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	if s.group != "" {
+		makeThreads()
+	}
 	go func() {
 		s.entered <- groupsOf(s.group).enter()
 		close(s.entered)
