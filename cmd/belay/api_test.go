@@ -206,8 +206,24 @@ func TestTheAPIAnswersAsItsDocumentSays(t *testing.T) {
 	if want := s.must(0, "log", goal, "op5").out; string(out) != want || want == "" {
 		t.Errorf("output: %q, want %q", out, want)
 	}
+	// A rollback is shown before it is done, and done only as it was shown.
+	const back = "/v1/goals/{goal}/rollback"
+	at := strings.Replace(back, "{goal}", goal, 1)
+	if answer, err = s.c.Do(t.Context(), "POST", at, client.Rollback{Target: "cp0"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	body, _ = io.ReadAll(answer.Body)
+	answer.Body.Close()
+	c.holds(t, "POST", back, answer.StatusCode, body)
+	if s.read("code.txt") != "fixed\n" || !strings.Contains(string(body), "+broken") {
+		t.Errorf("what would change: %s", body)
+	}
+	_, err = s.c.Do(t.Context(), "POST", at, client.Rollback{Target: "cp0", From: snap.Revision.Tree, Tree: snap.Revision.Tree}, nil)
+	if p, ok := err.(*client.Problem); !ok || p.Code != "question_changed" {
+		t.Errorf("a rollback to what was not shown: %v", err)
+	}
 	_, _, metrics := s.get(t, "/metrics")
-	for _, want := range []string{`belay_goals{status="completed"} 1`, `belay_http_problems_total{code="question_changed"} 1`, `# TYPE belay_http_requests_total counter`} {
+	for _, want := range []string{`belay_goals{status="completed"} 1`, `belay_http_problems_total{code="question_changed"} 2`, `# TYPE belay_http_requests_total counter`} {
 		if !strings.Contains(string(metrics), want) {
 			t.Errorf("metrics lack %q:\n%s", want, metrics)
 		}

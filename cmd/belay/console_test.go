@@ -342,6 +342,16 @@ func (s *served) settle(t *testing.T, b *browser) {
 	page.press("Report")
 	page.until(`document.querySelector("dialog pre").innerText.includes("Settle it") && document.querySelector("dialog a").download.endsWith(".md")`)
 	axe(page, "the report")
+	page.eval(`document.querySelector("dialog").close()`, nil)
+	page.press("Roll back…")
+	page.shows("Roll back to cp0?")
+	page.until(`document.querySelector("dialog .diff .add")?.innerText.includes("broken")`)
+	axe(page, "a rollback before it is done")
+	page.eval(`[...document.querySelectorAll("dialog button")].find((b) => b.innerText === "Roll back").click()`, nil)
+	page.shows("Rolled back to cp0.")
+	if got := s.read("code.txt"); got != "broken\n" {
+		t.Errorf("after the rollback there is %q", got)
+	}
 	page.sound()
 	if n := len(of[event.PolicyChanged](t, decodeEvents(t, s.must(0, "events", g.Goal).out))); n != 1 {
 		t.Errorf("%d changes of policy are on record", n)

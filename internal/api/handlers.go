@@ -244,6 +244,26 @@ func reconcile(c *call, in client.Reconcile) (core.Snapshot, error) {
 	return c.then(c.Service.Reconcile(c.ctx, c.goal, core.Reconcile{Op: in.Op, Outcome: in.Outcome, Retry: in.Retry, Reason: in.Reason}))
 }
 
+// rolledBack is what a rollback would change, and whether it did.
+type rolledBack struct {
+	Plan             service.RollbackPlan `json:"plan"`
+	Done             bool                 `json:"done"`
+	LatestToolResult *core.LastResult     `json:"latest_tool_result,omitempty"`
+}
+
+func rollback(c *call, in client.Rollback) (rolledBack, error) {
+	p, err := c.Service.PlanRollback(c.ctx, c.goal, in.Target)
+	if err != nil || in.Tree == "" || len(p.Changes) == 0 {
+		return rolledBack{Plan: p}, err
+	}
+	if in.From != p.From || in.Tree != p.Tree {
+		return rolledBack{}, fmt.Errorf("%w: the workspace is another by now; ask again what would change", core.ErrChanged)
+	}
+	snap, err := c.Service.Rollback(c.ctx, c.goal, p)
+	r := snap.LatestToolResult
+	return rolledBack{Plan: p, Done: r != nil && r.Tool == core.ToolRollback && r.Outcome == event.Succeeded, LatestToolResult: r}, err
+}
+
 func look(c *call, in client.Look) (service.Sight, error) {
 	return c.Service.Look(c.ctx, c.goal, in.Op)
 }

@@ -55,8 +55,11 @@ func readRoutes() []route {
 func commandRoutes() []route {
 	start := tell("/v1/goals", token.Operate, "start a goal; a worker takes it up", startGoal)
 	start.status = 201
+	back := tell("/v1/goals/{goal}/rollback", token.Operate, "say what a rollback would change, or do what was said", rollback)
+	back.command = false // it names the tree it begins from, so it cannot be done twice
 	return []route{
 		start,
+		back,
 		tell("/v1/goals/{goal}/approve", token.Answer, "answer yes: to an operation, a plan, a manual criterion or a claim", approve),
 		tell("/v1/goals/{goal}/deny", token.Answer, "answer no; the denial sticks to the exact intent", deny),
 		tell("/v1/goals/{goal}/always", token.Operate, "answer yes, and let rules answer the like from now on", always),

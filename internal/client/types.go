@@ -104,6 +104,15 @@ type Look struct {
 	Op string `json:"op_id"`
 }
 
+// Rollback makes the workspace what it was at a target: a checkpoint, todo:ID or
+// event:SEQ. Without From and Tree it only says what would change; with those of
+// what it said, it does it, if that is still so.
+type Rollback struct {
+	Target string `json:"target"`
+	From   string `json:"from,omitempty"`
+	Tree   string `json:"tree,omitempty"`
+}
+
 // Policy is what a goal may do without a question.
 type Policy struct {
 	Approve event.ApproveMode `json:"approve"`

@@ -143,6 +143,23 @@ export function controls(s, may, say, report) {
   ];
 }
 
+// rollBack shows what a rollback would change before it does it.
+export async function rollBack(from, s, target) {
+  from.disabled = true;
+  try {
+    const path = goalPath(s.goal, "rollback");
+    const { plan } = await tell(path, { target });
+    if (!plan.changes?.length) return toast("Nothing would change: the workspace is as it was, but for what others have changed.");
+    const yes = await ask(`Roll back to ${target}?`, [
+      h("p", {}, `${plan.changes.length} file${plan.changes.length === 1 ? "" : "s"} would change; a checkpoint of what is there now comes first.`),
+      plan.kept?.length > 0 && h("p", {}, "Changed by others since, and left alone: ", plan.kept.map((k) => h("code", {}, k))),
+      drawDiff(plan.diff)], "Roll back");
+    if (!yes) return;
+    const r = await tell(path, { target, from: plan.from, tree: plan.tree });
+    toast(r.done ? `Rolled back to ${target}.` : "Not rolled back: " + (r.latest_tool_result?.output || "see the timeline"));
+  } catch (e) { toast(e.message); } finally { from.disabled = false; }
+}
+
 async function cancel(from, s, say) {
   const reason = h("input", { type: "text", "aria-label": "Why", placeholder: "Why (optional)" });
   if (await ask("Cancel this goal?", [h("p", {}, "It ends for good. What runs is stopped and recorded; the changes stay in the repository."), reason], "Cancel goal", "Keep it")) {
