@@ -101,23 +101,30 @@ func (p *player) next(s core.Snapshot) error {
 	if p.moves < p.plan.moves && p.rng.IntN(3) == 0 {
 		return p.travel()
 	}
+	here, err := p.here()
+	if err != nil {
+		return err
+	}
 	for _, o := range s.InDoubt {
+		if !here {
+			break // what it did is to be seen where the workspace is
+		}
 		// Sometimes the person is slow, and the model meets the doubt first.
 		if !p.put[o.Op] && p.rng.IntN(2) == 0 {
 			p.put[o.Op] = true
 			continue
 		}
-		_, err := p.tortured(append([]string{"reconcile", p.goal, o.Op, "--reason", "looked at its effects"}, p.look(o))...)
+		_, err = p.tortured(append([]string{"reconcile", p.goal, o.Op, "--reason", "looked at its effects"}, p.look(o))...)
 		return err
 	}
 	if len(s.PendingApprovals) > 0 {
-		_, err := p.tortured("approve", p.goal, s.PendingApprovals[0].Op)
+		_, err = p.tortured("approve", p.goal, s.PendingApprovals[0].Op)
 		return err
 	}
 	if p.rng.IntN(8) == 0 {
 		return p.race()
 	}
-	_, err := p.tortured("resume", p.goal, "--json")
+	_, err = p.tortured("resume", p.goal, "--json")
 	return err
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -44,6 +45,35 @@ func (p *player) travel() error {
 	p.moves++
 	p.log("the goal travels to %s", places[to])
 	return nil
+}
+
+// here reports whether the goal's workspace is where the person is: not before
+// a worker has moved it in.
+func (p *player) here() (bool, error) {
+	if p.moves == 0 {
+		return true, nil
+	}
+	var me struct {
+		Name string `json:"name"`
+	}
+	b, err := os.ReadFile(p.path(places[p.place] + "/place"))
+	if err != nil || json.Unmarshal(b, &me) != nil {
+		return false, nil // no worker has been here
+	}
+	o, err := p.ask("events", p.goal)
+	at := ""
+	for l := range strings.Lines(o.out) {
+		var e record
+		if json.Unmarshal([]byte(l), &e) != nil {
+			continue
+		}
+		if m, ok := payload[event.WorkspaceMoved](e); ok {
+			at = m.Place
+		} else if a, ok := payload[event.WorkspaceAttached](e); ok {
+			at = a.Place
+		}
+	}
+	return at == me.Name, err
 }
 
 // clone puts the repository as the goal found it.

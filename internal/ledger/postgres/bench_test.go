@@ -113,6 +113,7 @@ func BenchmarkClaim10kWaiting(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "claims/s")
 }
 
 // BenchmarkClaim10kWaitingInVain asks where there is nothing.

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -118,15 +120,15 @@ func BenchmarkOpenLong(b *testing.B) {
 	}
 }
 
-// BenchmarkClaim10kWaiting claims and releases the one runnable goal among
-// 10,000 that wait: half without an end, half for an hour.
-func BenchmarkClaim10kWaiting(b *testing.B) {
-	l := open(b, b.TempDir(), Options{})
+// waiting fills a store with 10,000 goals: runnable ones, or ones that wait,
+// half of them without an end, half for an hour.
+func waiting(b *testing.B, l *Ledger, runnable bool) {
+	b.Helper()
 	err := l.writer.write(context.Background(), false, func(t *tx) error {
 		for i := range 10_000 {
 			row := ledgertest.RowOf(fmt.Sprintf("g%05d", i))
-			row.Runnable, row.Priority = false, 9
-			if i%2 == 0 {
+			row.Runnable, row.Priority = runnable, 9
+			if i%2 == 0 && !runnable {
 				row.WakeAt = l.now().AddMS(3_600_000)
 			}
 			if err := t.putGoal(row); err != nil {
@@ -138,6 +140,13 @@ func BenchmarkClaim10kWaiting(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+}
+
+// BenchmarkClaim10kWaiting claims and releases the one runnable goal among
+// 10,000 that wait.
+func BenchmarkClaim10kWaiting(b *testing.B) {
+	l := open(b, b.TempDir(), Options{})
+	waiting(b, l, false)
 	ledgertest.Create(b, l, "runnable", 1)
 	for b.Loop() {
 		tk, err := l.Claim(context.Background(), ledger.Claim{Owner: "w", Lease: time.Minute})
@@ -148,6 +157,46 @@ func BenchmarkClaim10kWaiting(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "claims/s")
+}
+
+// BenchmarkClaimFleet is 16 workers, each with a handle of its own as of another
+// process, that claim and release among 10,000 goals that could all run.
+func BenchmarkClaimFleet(b *testing.B) {
+	const fleet = 16
+	dir := b.TempDir()
+	waiting(b, open(b, dir, Options{}), true)
+	handles := make(chan *Ledger, fleet)
+	for range fleet {
+		handles <- open(b, dir, Options{})
+	}
+	var mu sync.Mutex
+	var all []time.Duration
+	var workers atomic.Int64
+	b.SetParallelism(fleet / runtime.GOMAXPROCS(0))
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		owner, l := fmt.Sprint("w", workers.Add(1)), <-handles
+		var took []time.Duration
+		for pb.Next() {
+			start := time.Now()
+			tk, err := l.Claim(context.Background(), ledger.Claim{Owner: owner, Lease: time.Minute})
+			took = append(took, time.Since(start))
+			if err == nil {
+				err = l.Release(context.Background(), tk)
+			}
+			if err != nil {
+				b.Error(err)
+			}
+		}
+		mu.Lock()
+		all = append(all, took...)
+		mu.Unlock()
+	})
+	slices.Sort(all)
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "claims/s")
+	b.ReportMetric(float64(all[len(all)/2].Microseconds())/1000, "p50-ms")
+	b.ReportMetric(float64(all[len(all)*99/100].Microseconds())/1000, "p99-ms")
 }
 
 // BenchmarkPutArtifact64M streams a log that compresses well.

@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"belay/internal/sandbox"
@@ -185,6 +186,7 @@ const tries = 3
 
 func (c Chooser) probe(ctx context.Context, b Backend) Finding {
 	f := Finding{ID: b.ID, Name: b.Name}
+	defer c.alone(ctx, b)()
 	var err error
 	for range tries {
 		if err = c.try(ctx, b, &f); err == nil || errors.Is(err, sandbox.ErrUnavailable) || ctx.Err() != nil {
@@ -197,6 +199,48 @@ func (c Chooser) probe(ctx context.Context, b Backend) Finding {
 	}
 	return f
 }
+
+// alone notes that a probe is being made, until the result is called. Where no
+// other is, what killed ones have left behind goes first: their folders, and
+// commands that their supervisors could not end any more.
+func (c Chooser) alone(ctx context.Context, b Backend) (done func()) {
+	lock, err := os.OpenFile(filepath.Join(c.State, ".probe.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return func() {} // the probe says what is wrong with the directory
+	}
+	if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+		left, _ := filepath.Glob(filepath.Join(c.State, ".probe-*"))
+		for _, dir := range left {
+			c.sweep(ctx, b, dir)
+		}
+	}
+	_ = syscall.Flock(int(lock.Fd()), syscall.LOCK_SH)
+	return func() { _ = lock.Close() }
+}
+
+// sweep removes what a killed probe has left. Any backend finds the commands of
+// any other.
+func (c Chooser) sweep(ctx context.Context, b Backend, dir string) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if box, err := b.Open(filepath.Join(dir, "state")); err == nil {
+		for _, key := range []string{runsKey, holdsKey, planKey} {
+			// A supervisor that is gone is not asked: to look ends what it left.
+			if p, err := box.Attach(ctx, key); err == nil && p.Stop(ctx, "its probe was killed") == nil {
+				_, _ = p.Wait(ctx)
+			}
+		}
+		_ = box.Close()
+	}
+	_ = os.RemoveAll(dir)
+}
+
+// The keys of the commands that a probe runs.
+const (
+	runsKey  = "probe.runs.1"
+	holdsKey = "probe.holds.1"
+	planKey  = "probe.plan.1"
+)
 
 // try runs the probe in a state directory of its own beside the real one: what
 // holds in one file system need not hold in another.
@@ -293,7 +337,7 @@ func (c Chooser) key() string {
 // Runs reports whether commands run at all: that one ends with the exit code
 // it gave.
 func Runs(ctx context.Context, box sandbox.Sandbox, dir string) error {
-	_, err := run(ctx, box, sandbox.Command{Key: "probe.runs.1", Shell: "exit 7", Dir: dir}, 7)
+	_, err := run(ctx, box, sandbox.Command{Key: runsKey, Shell: "exit 7", Dir: dir}, 7)
 	return err
 }
 
@@ -305,7 +349,7 @@ func Probe(ctx context.Context, box sandbox.Sandbox, dir string) error {
 		os.WriteFile(filepath.Join(secret, "file"), []byte("SECRET\n"), 0o600)); err != nil {
 		return fmt.Errorf("fill the folder of the probe: %w", err)
 	}
-	c := sandbox.Command{Key: "probe.holds.1", Dir: work, Workspace: work, Network: sandbox.NetworkNone, Protected: []string{secret}, Shell: probeScript,
+	c := sandbox.Command{Key: holdsKey, Dir: work, Workspace: work, Network: sandbox.NetworkNone, Protected: []string{secret}, Shell: probeScript,
 		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "OUT=" + dir, "SECRET=" + secret}}
 	server, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
@@ -345,7 +389,7 @@ echo x > "$TMPDIR/probe" && echo TMP
 exit 0`
 
 func planProbe(ctx context.Context, box sandbox.Sandbox, work string, c sandbox.Command) error {
-	c.Key, c.ReadOnly, c.Shell = "probe.plan.1", true, "echo x > planned; exit 0"
+	c.Key, c.ReadOnly, c.Shell = planKey, true, "echo x > planned; exit 0"
 	if _, err := run(ctx, box, c, 0); err != nil {
 		return err
 	}

@@ -239,3 +239,32 @@ func TestASettingNamesWhatABackendWorksWith(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatAKilledProbeLeftGoesWithTheNext: its folder, and its command, whose
+// supervisor lives on or is gone; but nothing of a probe that is being made.
+func TestWhatAKilledProbeLeftGoesWithTheNext(t *testing.T) {
+	t.Parallel()
+	c := Chooser{Backends: []Backend{bubble}, State: stateDir(t)}
+	dir := filepath.Join(c.State, ".probe-killed")
+	if err := os.MkdirAll(filepath.Join(dir, "state"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	box, err := none.New(filepath.Join(dir, "state"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer box.Close()
+	p, err := box.Start(context.Background(), sandbox.Command{Key: "probe.holds.1", Shell: "sleep 600", Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if name, err := c.Pick(context.Background(), Auto); err != nil || name != "bwrap" {
+		t.Fatalf("%q %v", name, err)
+	}
+	if res, err := p.Wait(context.Background()); err == nil && res.ExitCode == 0 {
+		t.Errorf("the command of the killed probe ended by itself: %+v", res)
+	}
+	if left, _ := filepath.Glob(filepath.Join(c.State, ".probe-*")); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+}
