@@ -42,7 +42,7 @@ export function questions(root, s, may, say, show) {
 function approval(s, p, may, say, show) {
   const a = p.access || {}, body = { op_id: p.op_id, intent: p.intent.hash };
   const reason = h("input", { type: "text", "aria-label": "Why not; the model is told", placeholder: "Why not (the model is told)", "data-keep": "why-" + p.op_id });
-  const touches = [["reads", a.reads], ["writes", a.writes], ["runs in", a.dir && [a.dir]], ["network", a.network && [a.network]], ["changes", a.remote && [a.remote]]];
+  const touches = [["reads", a.reads], ["writes", a.writes], ["runs in", a.dir && [a.dir]], ["network", (p.intent.network || a.network) && [p.intent.network || a.network]], ["changes", a.remote && [a.remote]]];
   // What it touches stands below, path by path.
   const why = (p.why || []).filter((w) => !(a.writes || []).some((path) => w === "writes " + path));
   return h("article", { class: "ask", "aria-label": "Approval of " + p.tool },
