@@ -352,3 +352,25 @@ func TestCriteriaOfAPlanAreConfirmed(t *testing.T) {
 		t.Errorf("show does not say where it is from:\n%s", out)
 	}
 }
+
+// Where a private copy cannot be made, the claim is not accepted, and the reason
+// names the folder and the remedy; where the user names another, it is.
+func TestAPrivateCopyThatCannotBeMade(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, suite())
+	w.put(filepath.Join(w.dir, "state.scratch"), "a file in the way")
+	goal := filepath.Join(w.dir, "goal.yaml")
+	w.put(goal, "goal: repair code.txt\nacceptance:\n  - {id: c, kind: tests_intact, command: sh run.sh}\n")
+	run := []string{"run", "--file", goal, "--model", w.script("steps:\n" + stepRead + stepFix + stepDone + "then: I give up.\n"), "--plan", "never", "--approve", "auto"}
+	w.must(5, run...)
+	v := of[event.VerificationFinished](t, w.events())[0].Verdict.Criteria[0]
+	if v.Result != event.ResultUnknown || !strings.Contains(v.Reason, "it could not be checked: a private copy could not be made in "+w.dir+"/state.scratch") {
+		t.Errorf("the verdict is %+v", v)
+	}
+	again := newWorld(t, suite())
+	again.env = append(again.env, "BELAY_SCRATCH="+filepath.Join(again.dir, "elsewhere"))
+	again.put(filepath.Join(again.dir, "state.scratch"), "a file in the way")
+	run[2] = filepath.Join(again.dir, "goal.yaml")
+	again.put(run[2], "goal: repair code.txt\nacceptance:\n  - {id: c, kind: tests_intact, command: sh run.sh}\n")
+	again.must(0, run...)
+}

@@ -42,6 +42,19 @@ func stateDir(o cli.OpenOptions) (string, error) {
 	return filepath.Join(home, ".local", "state", "belay"), nil
 }
 
+// envScratch names the folder for private copies of workspaces.
+const envScratch = "BELAY_SCRATCH"
+
+// scratchDir is where checks run: beside the state, which no command sees, or
+// where the user wants it.
+func scratchDir(state string) (string, error) {
+	if d := os.Getenv(envScratch); d != "" {
+		// In a folder of our own, which goes when it is empty.
+		return filepath.Abs(filepath.Join(d, "belay-scratch"))
+	}
+	return state + ".scratch", nil
+}
+
 // configDir is where the user's policy and model files are.
 func configDir() string {
 	if d := os.Getenv("BELAY_CONFIG"); d != "" {
@@ -84,8 +97,10 @@ func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() erro
 		return nil, nil, errors.Join(err, l.Close())
 	}
 	boxes := &boxes{chooser: chooser(state)}
-	// Beside the state, which no command sees: checks run in there.
-	scratch := state + ".scratch"
+	scratch, err := scratchDir(state)
+	if err != nil {
+		return nil, nil, errors.Join(err, l.Close())
+	}
 	s := service.New(service.Config{
 		Ledger: l,
 		OpenWorkspace: func(ctx context.Context, root, goal string) (workspace.Workspace, error) {

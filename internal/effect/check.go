@@ -173,7 +173,8 @@ func (g *Goal) runCopy(ctx context.Context, s core.State, e core.Run, c event.Cr
 	}
 	if err != nil {
 		removeCopy(dir)
-		return g.failed(e.Op, e.Attempt, asFault(fmt.Errorf("making a private copy of tree %s in %s: %w", of.Tree, dir, err), fault.Storage, fault.Environment)), nil
+		return g.failed(e.Op, e.Attempt, fault.New(fault.Storage, fault.Environment, fmt.Sprintf("a private copy could not be made in %s: %v", g.scratch(), err),
+			"make room there, or name another folder with BELAY_SCRATCH, which belay may write and commands may see")), nil
 	}
 	failpoint.Hit(failpoint.RunBefore)
 	b, err := g.runWith(ctx, r, env, call, e)
@@ -278,7 +279,11 @@ func linkOne(src, dst string) error {
 // removeCopy removes a private copy. What a test made unwritable is made
 // writable first; what still stays is removed with the next sweep.
 func removeCopy(dir string) {
-	defer os.Remove(filepath.Dir(dir)) // if it was the last one
+	defer func() {
+		if info, err := os.Lstat(filepath.Dir(dir)); err == nil && info.IsDir() {
+			_ = os.Remove(filepath.Dir(dir)) // if it was the last one
+		}
+	}()
 	if os.RemoveAll(dir) == nil {
 		return
 	}
