@@ -191,6 +191,9 @@ func TestSeed002CrashAfterTheWrite(t *testing.T) {
 					t.Errorf("in doubt: %+v", s.InDoubt)
 				}
 				w.must(0, "reconcile", goal, "op1", "--succeeded", "--reason", "the line is there")
+				if left, _ := filepath.Glob(filepath.Join(w.dir, "state/spool/[^.]*")); len(left) != 0 {
+					t.Errorf("the spool still holds what it printed: %v", left)
+				}
 				w.must(0, "resume", goal)
 				onceEach(t, w, goal)
 				return

@@ -132,10 +132,13 @@ func (g *Goal) takeOne(ctx context.Context, p event.WorkspacePacked) error {
 // did to a machine can be seen only there; what an edit did, only in the
 // directory that it was made in.
 func (g *Goal) elsewhere(s core.State, place string, effect event.EffectClass) string {
-	if core.Elsewhere(s.Place, g.Place) {
-		return "it ran at " + place + ", where the workspace still is; only a worker there can look at it"
-	}
-	if effect == event.Supervised && core.Elsewhere(place, g.Place) {
+	away := core.Elsewhere(s.Place, g.Place)
+	switch {
+	case effect == event.Supervised && !core.Elsewhere(place, g.Place):
+		return "" // its record is here, wherever the workspace is by now
+	case away:
+		return "it ran at " + s.Place + ", where the workspace still is; only a worker there can look at it"
+	case effect == event.Supervised:
 		return "it was started at " + place + ", and only a worker there can find out how it ended; the workspace here is as it was before it started"
 	}
 	return ""

@@ -304,6 +304,7 @@ func (d *driver) catchUp(ctx context.Context) error {
 }
 
 func (d *driver) fold(es []event.Event) {
+	d.settled(es)
 	d.state = core.Fold(d.state, es)
 	if d.state.Holder.Worker == d.Worker {
 		d.held = true

@@ -31,6 +31,19 @@ func (d *driver) spent(ctx context.Context, es []event.Event, durable bool) {
 	d.finished = nil
 }
 
+// settled notes commands whose outcome was in doubt in the present state and is
+// not after the events that follow.
+func (d *driver) settled(es []event.Event) {
+	for _, e := range es {
+		if e.Type != event.TypeOperationReconciled {
+			continue
+		}
+		if o, ok := d.state.Doubt(e.Op); ok && o.Effect == event.Supervised {
+			d.finished = append(d.finished, tool.AttemptKey(d.Goal.ID, o.ID, o.Attempt))
+		}
+	}
+}
+
 // leftovers notes what a driver that ended between a commit and its clean-up
 // left behind.
 func (d *driver) leftovers(ctx context.Context) error {

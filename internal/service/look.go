@@ -7,6 +7,8 @@ import (
 	"belay/internal/core"
 	"belay/internal/effect"
 	"belay/internal/event"
+	"belay/internal/sandbox"
+	"belay/internal/tool"
 )
 
 // Sight is what a look at an operation in doubt established.
@@ -64,7 +66,8 @@ func (s *Service) Look(ctx context.Context, goal, op string) (Sight, error) {
 	if err := ws.Clean(ctx); err != nil {
 		return Sight{}, err
 	}
-	g := &effect.Goal{ID: st.Goal, Ledger: s.Ledger, Workspace: ws, Sandbox: box, NewTools: s.NewTools, BaseEnv: s.BaseEnv, Protected: s.Protected}
+	g := &effect.Goal{ID: st.Goal, Ledger: s.Ledger, Workspace: ws, Sandbox: box, NewTools: s.NewTools, Place: s.Place,
+		BaseEnv: s.BaseEnv, Secrets: s.Secrets, Protected: s.Protected}
 	f, err := g.Look(ctx, st, op)
 	if err != nil {
 		return Sight{}, err
@@ -73,6 +76,18 @@ func (s *Service) Look(ctx context.Context, goal, op string) (Sight, error) {
 	if r == nil {
 		return Sight{Words: f.Detail}, nil
 	}
-	_, err = s.do(ctx, goal, core.Sighted{Found: *r})
+	if _, err = s.do(ctx, goal, core.Sighted{Found: *r}); err == nil {
+		forget(ctx, box, st, op)
+	}
 	return Sight{Settled: true, Outcome: r.Outcome, Words: r.Reason}, err
+}
+
+// forget removes what the spool here keeps of an attempt whose outcome was in
+// doubt in an earlier state and is settled now: what a command printed lies there
+// as it printed it, secrets included. What cannot be removed is harmless but for
+// that.
+func forget(ctx context.Context, box sandbox.Sandbox, before core.State, op string) {
+	if o, ok := before.Doubt(op); ok && o.Effect == event.Supervised {
+		_ = box.Forget(ctx, tool.AttemptKey(before.Goal, op, o.Attempt))
+	}
 }
