@@ -153,6 +153,7 @@ var known = []struct{ name, what string }{
 	{"tokens.json", "the tokens of belay serve, as hashes (belay token list)"},
 	{"serve.url", "where belay serve listened last, for the address that belay token prints"},
 	{"serve.sock", "the socket of belay serve; left by one that was killed, the next one replaces it"},
+	{".probe", "held while a sandbox is probed, so that what a killed probe left can be removed"},
 	{"probes", "which sandboxes hold here, until the machine or belay changes: a cache"},
 }
 
