@@ -3,7 +3,9 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"belay/internal/event"
@@ -130,4 +132,55 @@ func TestAStaleVerdictIsRefused(t *testing.T) {
 			t.Errorf("verdicts: %+v", vs)
 		}
 	})
+}
+
+// A check loses its supervisor, and with the power the tree that it ran on. It
+// ran in a copy, so nothing is in doubt: the tree is made again, under the same
+// name, and the check is run again.
+func TestALostCheckIsRunAgainOnATreeThatIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, suite())
+	g := w.gate()
+	w.put(filepath.Join(w.repo, "tests", "test_wait"), "if mkdir "+w.dir+"/first 2>/dev/null; then cat "+g.path+"; fi\n")
+	goal := filepath.Join(w.dir, "goal.yaml")
+	w.put(goal, "goal: repair code.txt\nacceptance:\n  - {id: c, kind: tests_intact, command: sh run.sh}\n")
+	p := w.start("run", "--file", goal, "--model", w.script("steps:\n"+stepRead+stepFix+writeStep("tests/test_more", "true\n")+stepDone), "--plan", "never", "--approve", "auto")
+	w.id = strings.Fields(p.await(`^goal [0-9a-f]+`))[1]
+	g.open(p)
+	p.kill()
+	p.wait()
+	if err := syscall.Kill(w.shim(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	var mixed string
+	for _, f := range of[event.OperationFinished](t, w.events()) {
+		if f.Result.Check != nil {
+			mixed = f.Result.Check.Mixed
+		}
+	}
+	lost, err := filepath.Glob(filepath.Join(w.dir, "state/workspaces/*/git/objects", mixed[:2], mixed[2:]))
+	if err != nil || len(lost) != 1 {
+		t.Fatalf("the tree %s stands in %v (%v)", mixed, lost, err)
+	}
+	if err := os.Remove(lost[0]); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.must(0, "resume", w.goal()); !strings.Contains(r.out, "completed: verified") {
+		t.Error(r)
+	}
+	var runs []event.Outcome
+	for _, f := range of[event.OperationFinished](t, w.events()) {
+		if f.Tool == "check_run" {
+			runs = append(runs, f.Outcome)
+		}
+	}
+	if want := []event.Outcome{event.OutcomeUnknown, event.Succeeded, event.Succeeded}; !slices.Equal(runs, want) {
+		t.Errorf("the checks ended as %v, want %v", runs, want)
+	}
+	if s := w.snapshot(); len(s.InDoubt) > 0 {
+		t.Errorf("in doubt: %+v", s.InDoubt)
+	}
+	if c := w.copies(); len(c) != 0 {
+		t.Errorf("private copies are left: %v", c)
+	}
 }
