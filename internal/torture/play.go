@@ -13,6 +13,7 @@ import (
 
 	"belay/internal/core"
 	"belay/internal/core/lifecycle"
+	"belay/internal/event"
 	"belay/internal/failpoint"
 	"belay/internal/moment"
 )
@@ -104,6 +105,9 @@ func (p *player) next(s core.Snapshot) error {
 	here, err := p.here()
 	if err != nil {
 		return err
+	}
+	if !here && s.WaitReason == event.WaitUserInput {
+		return p.travel() // it waits for a word on what is to be seen where the workspace is
 	}
 	for _, o := range s.InDoubt {
 		if !here {

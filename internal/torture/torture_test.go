@@ -11,7 +11,7 @@ import (
 
 // sampleKills is how many kills an ordinary test run sees: enough to come to
 // every failpoint on each store. The whole is `make torture`.
-var sampleKills = map[string]int{onSQLite: 80, onPostgres: 40}
+var sampleKills = map[string]int{onSQLite: 60, onPostgres: 30}
 
 // TestASampleOfTheTorture plays the same runs each time; TORTURE_SEED and
 // TORTURE_KILLS choose others. No failpoint is left out: one that no run comes
