@@ -12,6 +12,7 @@ import (
 	"belay/internal/core/plan"
 	"belay/internal/core/progress"
 	"belay/internal/event"
+	"belay/internal/fault"
 )
 
 // Apply folds one event into a state. It never fails: an event that cannot be
@@ -415,10 +416,16 @@ func (s *State) finish(e event.Event, p event.OperationFinished) {
 	if o.Effect.SideEffect() {
 		s.Unseen = e.Op
 		s.UnseenRun = nil
-		if p.Result.Command != nil && p.Outcome != event.OutcomeUnknown {
+		if p.Result.Command != nil && p.Outcome != event.OutcomeUnknown && !neverRan(p) {
 			s.UnseenRun = pendingRun(o, p)
 		}
 	}
+}
+
+// neverRan reports whether a command could not be started: that shows nothing
+// of the repository, for or against.
+func neverRan(p event.OperationFinished) bool {
+	return p.Result.Fault != nil && p.Result.Fault.Kind == fault.SpawnFailed
 }
 
 func pendingRun(o operation.Op, p event.OperationFinished) *PendingRun {

@@ -694,7 +694,11 @@ func (b *bench) ended(plain []string, keys map[string]string) core.Body {
 		e.Result.Test.Failing = strings.Split(n, ",")
 	}
 	if e.Outcome != event.Succeeded {
-		e.Result.Fault = fault.New(fault.ExitStatus, fault.Model, "it ended: "+string(e.Outcome), "")
+		kind := fault.ExitStatus
+		if keys["kind"] != "" {
+			kind = fault.Kind(keys["kind"])
+		}
+		e.Result.Fault = fault.New(kind, fault.Model, "it ended: "+string(e.Outcome), "")
 	}
 	return e
 }
