@@ -175,7 +175,7 @@ func longGoal(tb testing.TB, dir string, n int) string {
 			Proposals: []core.Proposal{{CallID: fmt.Sprint("c", i), Tool: "read_file", Effect: event.Read, Args: args, Access: event.Access{Reads: []string{"f"}}}}})
 		o := s.Open[0]
 		step(1, w, core.Ended{Op: o.ID, Attempt: 1, Outcome: event.Succeeded, Result: event.Result{
-			Output: event.Text{Head: strings.Repeat("line of output\n", 20)}, Seen: []event.FileSeen{{Path: fmt.Sprint("f", i%500), Hash: fmt.Sprint("h", i)}}}})
+			Output: event.Text{Head: fmt.Sprintf("text %d\n", i) + strings.Repeat("line of output\n", 20)}, Seen: []event.FileSeen{{Path: fmt.Sprint("f", i%500), Hash: fmt.Sprint("h", i)}}}})
 	}
 	runtime.Cache(ctx, l, s)
 	if s.Status != lifecycle.Active {

@@ -184,7 +184,7 @@ func heavyGoal(b *testing.B, dir, repo string, events int, artifacts int64) stri
 			b.Fatal(err)
 		}
 		step(core.Ended{Op: s.Open[0].ID, Attempt: 1, Outcome: event.Succeeded, Result: event.Result{
-			Output: event.Text{Head: strings.Repeat("line of output\n", 40), Whole: ref, Cut: true}}})
+			Output: event.Text{Head: fmt.Sprintf("text %d\n", i) + strings.Repeat("line of output\n", 40), Whole: ref, Cut: true}}})
 	}
 	step(core.Released{Detail: "the setup ends"})
 	runtime.Cache(ctx, l, s)

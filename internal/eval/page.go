@@ -8,25 +8,30 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 )
 
 //go:embed page.html.tmpl
 var pageText string
 
-var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"wall":  wall,
-	"clean": clean,
-	"line":  func(s string) string { return clean(strings.Join(strings.Fields(s), " ")) },
-	"money": func(micros int64) string { return fmt.Sprintf("$%d.%04d", micros/1_000_000, micros/100%10_000) },
-	"says":  func(c Class) string { return Classes[c] },
-	"last": func(lines []string) string {
-		if len(lines) == 0 {
-			return ""
-		}
-		return lines[len(lines)-1]
-	},
-	"words": func(s any) string { return strings.ReplaceAll(fmt.Sprint(s), "_", " ") },
-}).Parse(pageText))
+// page is parsed when it is first used: every start of the program would pay
+// for it otherwise.
+var page = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("page").Funcs(template.FuncMap{
+		"wall":  wall,
+		"clean": clean,
+		"line":  func(s string) string { return clean(strings.Join(strings.Fields(s), " ")) },
+		"money": func(micros int64) string { return fmt.Sprintf("$%d.%04d", micros/1_000_000, micros/100%10_000) },
+		"says":  func(c Class) string { return Classes[c] },
+		"last": func(lines []string) string {
+			if len(lines) == 0 {
+				return ""
+			}
+			return lines[len(lines)-1]
+		},
+		"words": func(s any) string { return strings.ReplaceAll(fmt.Sprint(s), "_", " ") },
+	}).Parse(pageText))
+})
 
 // row is one class in the table by outcome and class.
 type row struct {
@@ -56,6 +61,6 @@ func (r Results) Page() ([]byte, error) {
 	rank := map[Outcome]int{Fail: 0, TimeOut: 1, Infra: 2, Pass: 3}
 	slices.SortStableFunc(runs, func(a, b Result) int { return rank[a.Outcome] - rank[b.Outcome] })
 	var b bytes.Buffer
-	err := page.Execute(&b, map[string]any{"R": r, "Runs": runs, "Rows": rows, "Outcomes": Outcomes, "All": all, "Total": r.total(), "Many": r.Repeat > 1})
+	err := page().Execute(&b, map[string]any{"R": r, "Runs": runs, "Rows": rows, "Outcomes": Outcomes, "All": all, "Total": r.total(), "Many": r.Repeat > 1})
 	return b.Bytes(), err
 }

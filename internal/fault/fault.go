@@ -8,9 +8,9 @@
 package fault
 
 import (
+	"belay/internal/lazyre"
 	"crypto/sha256"
 	"encoding/hex"
-	"regexp"
 	"strings"
 )
 
@@ -130,27 +130,27 @@ const inPath = `(?:<\w+>|[^\s\\/:'"()<>\[\],;=\x60])`
 // The order matters: the most specific shapes go first, so that a later rule
 // never sees half of an earlier one.
 var normalisers = []struct {
-	re   *regexp.Regexp
+	re   *lazyre.Regexp
 	with string
 	only func(string) bool // of what the expression matches; nil for all
 }{
-	{regexp.MustCompile(`\x1b\[[0-9;?]*[ -/]*[@-~]`), "", nil},
-	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|[+-]\d\d:?\d\d)?`), "<time>", nil},
-	{regexp.MustCompile(`\b\d\d:\d\d:\d\d(\.\d+)?\b`), "<time>", nil},
-	{regexp.MustCompile(`\b0x[0-9a-fA-F]+\b`), "<addr>", nil},
-	{regexp.MustCompile(`\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b`), "<id>", nil},
-	{regexp.MustCompile(`\b[0-9a-f]{12,64}\b`), "<hash>", nil},
-	{regexp.MustCompile(`[0-9A-Za-z]{16,}`), "<id>", drawn},
-	{regexp.MustCompile(`\b\d{1,3}(\.\d{1,3}){3}(:\d+)?\b`), "<host>", nil},
-	{regexp.MustCompile(`\[[0-9a-fA-F]*:[0-9a-fA-F:.]+(%\w+)?\](:\d+)?`), "<host>", nil},
+	{lazyre.New(`\x1b\[[0-9;?]*[ -/]*[@-~]`), "", nil},
+	{lazyre.New(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|[+-]\d\d:?\d\d)?`), "<time>", nil},
+	{lazyre.New(`\b\d\d:\d\d:\d\d(\.\d+)?\b`), "<time>", nil},
+	{lazyre.New(`\b0x[0-9a-fA-F]+\b`), "<addr>", nil},
+	{lazyre.New(`\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b`), "<id>", nil},
+	{lazyre.New(`\b[0-9a-f]{12,64}\b`), "<hash>", nil},
+	{lazyre.New(`[0-9A-Za-z]{16,}`), "<id>", drawn},
+	{lazyre.New(`\b\d{1,3}(\.\d{1,3}){3}(:\d+)?\b`), "<host>", nil},
+	{lazyre.New(`\[[0-9a-fA-F]*:[0-9a-fA-F:.]+(%\w+)?\](:\d+)?`), "<host>", nil},
 	// A path begins where its first segment does, absolute or not: the same
 	// file is named both ways.
-	{regexp.MustCompile(`\b[A-Za-z]:\\[^\s:'"()<>\[\]]+`), "<path>", nil},
-	{regexp.MustCompile(`(?:` + inPath + `*/)+` + inPath + `*`), "<path>", nil},
-	{regexp.MustCompile(`(?:[\w.@-]+\\)+[\w@-]+\.\w{1,5}\b`), "<path>", nil},
-	{regexp.MustCompile(`\b\d+(\.\d+)?(ns|us|µs|ms|s|m|h)\b`), "<dur>", nil},
-	{regexp.MustCompile(`\d+`), "<n>", nil},
-	{regexp.MustCompile(`\s+`), " ", nil},
+	{lazyre.New(`\b[A-Za-z]:\\[^\s:'"()<>\[\]]+`), "<path>", nil},
+	{lazyre.New(`(?:` + inPath + `*/)+` + inPath + `*`), "<path>", nil},
+	{lazyre.New(`(?:[\w.@-]+\\)+[\w@-]+\.\w{1,5}\b`), "<path>", nil},
+	{lazyre.New(`\b\d+(\.\d+)?(ns|us|µs|ms|s|m|h)\b`), "<dur>", nil},
+	{lazyre.New(`\d+`), "<n>", nil},
+	{lazyre.New(`\s+`), " ", nil},
 }
 
 // drawn reports whether a token looks drawn at random, like the request ids of

@@ -1,7 +1,7 @@
 package redact
 
 import (
-	"regexp"
+	"belay/internal/lazyre"
 	"strings"
 )
 
@@ -10,9 +10,9 @@ import (
 // end of a file shows no half of a key.
 
 var (
-	pemBegin  = regexp.MustCompile(`-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----`)
-	pemEnd    = regexp.MustCompile(`-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----`)
-	pemHeader = regexp.MustCompile(`^[^A-Za-z]*(?:Proc-Type|DEK-Info|Version|Comment|Hash|Charset|Key-Type)?:? ?[^A-Za-z]*$|(?:Proc-Type|DEK-Info|Version|Comment|Charset): `)
+	pemBegin  = lazyre.New(`-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----`)
+	pemEnd    = lazyre.New(`-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----`)
+	pemHeader = lazyre.New(`^[^A-Za-z]*(?:Proc-Type|DEK-Info|Version|Comment|Hash|Charset|Key-Type)?:? ?[^A-Za-z]*$|(?:Proc-Type|DEK-Info|Version|Comment|Charset): `)
 )
 
 // opensBlock reports whether a line ends inside a private key.

@@ -1,7 +1,7 @@
 package redact
 
 import (
-	"regexp"
+	"belay/internal/lazyre"
 	"strings"
 )
 
@@ -11,7 +11,7 @@ type detector struct {
 	// any of these must be in the line, in lower case if fold is set.
 	literals []string
 	fold     bool
-	re       *regexp.Regexp
+	re       *lazyre.Regexp
 	// secret is the group that holds the secret, 0 for the whole match.
 	secret int
 	// ok, if set, looks at the match with its groups once more.
@@ -33,7 +33,7 @@ func shape(kind, re string, literals ...string) detector {
 	if word, ok := strings.CutPrefix(re, `\b`); ok {
 		re = `(?:\b|\\[nrt])(` + word + `)`
 	}
-	return detector{kind: kind, literals: literals, re: regexp.MustCompile(re), secret: 1}
+	return detector{kind: kind, literals: literals, re: lazyre.New(re), secret: 1}
 }
 
 func (d detector) when(ok func(m []string) bool) detector { d.ok = ok; return d }
@@ -105,7 +105,7 @@ const credentialWords = `password|passwd|passphrase|secret|api_?-?key|access_?-?
 var credentialLiterals = []string{"passw", "passphrase", "secret", "token", "apikey", "api_key", "api-key", "accesskey", "access_key", "access-key",
 	"privatekey", "private_key", "private-key"}
 
-var longRun = regexp.MustCompile(`[A-Za-z0-9+/=]{40}`)
+var longRun = lazyre.New(`[A-Za-z0-9+/=]{40}`)
 
 // knownJWT is the example that documentation and test suites share.
 const knownJWT = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG9lI"
@@ -240,10 +240,10 @@ func drawn(s string) bool {
 
 // notSecret are values that are something else by their form: identifiers and
 // digests, paths, calls and member accesses, versions, times.
-var notSecret = regexp.MustCompile(`^(?i:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?:sha(?:1|256|384|512)[:-].*|md5[:-].*)|[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}|[0-9a-f]{96}|[0-9a-f]{128}|\.{0,2}/.*|~/.*|v?[0-9]+(?:\.[0-9]+)+\S*|[0-9]{4}-[0-9]{2}-[0-9]{2}.*|[a-z_]\w*(?:\.[a-z_]\w*)+|[a-z_]\w*::.*|https?://.*)$`)
+var notSecret = lazyre.New(`^(?i:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?:sha(?:1|256|384|512)[:-].*|md5[:-].*)|[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}|[0-9a-f]{96}|[0-9a-f]{128}|\.{0,2}/.*|~/.*|v?[0-9]+(?:\.[0-9]+)+\S*|[0-9]{4}-[0-9]{2}-[0-9]{2}.*|[a-z_]\w*(?:\.[a-z_]\w*)+|[a-z_]\w*::.*|https?://.*)$`)
 
 // hexOnly are digests by their length; a name that says secret outweighs it.
-var hexOnly = regexp.MustCompile(`^[0-9a-fA-F]{32,128}$`)
+var hexOnly = lazyre.New(`^[0-9a-fA-F]{32,128}$`)
 
 // ordinary are values that stand for a secret without being one.
 var ordinary = map[string]bool{"password": true, "password1": true, "passw0rd": true, "changeme": true, "secret": true, "hunter2": true,
@@ -266,7 +266,7 @@ func placeholder(v string) bool {
 
 // plainSuffix are ends of names that say what is assigned is not the secret
 // itself.
-var plainSuffix = regexp.MustCompile(`(?i)(hash|digest|id|ids|file|path|dir|url|uri|name|type|length|len|size|count|kind|field|header|prefix|suffix|regex|pattern|algorithm|expiry|expires|expiration|ttl|at|env|var|label|title|text|hint|policy|limit|version|index|pos|position|format|max|min|key_type|public_?key|placeholder|s)$`)
+var plainSuffix = lazyre.New(`(?i)(hash|digest|id|ids|file|path|dir|url|uri|name|type|length|len|size|count|kind|field|header|prefix|suffix|regex|pattern|algorithm|expiry|expires|expiration|ttl|at|env|var|label|title|text|hint|policy|limit|version|index|pos|position|format|max|min|key_type|public_?key|placeholder|s)$`)
 
 // assigned reports whether a value that is assigned to a name is a credential:
 // the name says so, and the value is neither code nor a placeholder.
@@ -290,7 +290,7 @@ func assigned(name, value string) bool {
 	return drawn(value)
 }
 
-var credentialName = regexp.MustCompile(`(?:` + credentialWords + `)`)
+var credentialName = lazyre.New(`(?:` + credentialWords + `)`)
 
 // secretSetting is assigned for settings of an environment file, where nothing
 // but a value can stand on the right: even one word counts.
@@ -311,4 +311,4 @@ func secretSetting(name, value string) bool {
 	return digits(value) < len(value) || len(value) >= 10
 }
 
-var settingName = regexp.MustCompile(`(PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|ENCRYPTION_?KEY|SIGNING_?KEY|AUTH_?KEY|CREDENTIAL|(^|_)PASS$)`)
+var settingName = lazyre.New(`(PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|ENCRYPTION_?KEY|SIGNING_?KEY|AUTH_?KEY|CREDENTIAL|(^|_)PASS$)`)

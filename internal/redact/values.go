@@ -1,19 +1,19 @@
 package redact
 
 import (
+	"belay/internal/lazyre"
 	"encoding/base64"
 	"encoding/json"
 	"net/url"
-	"regexp"
 	"strings"
 )
 
 // secretName is what the names of variables that hold secrets contain.
-var secretName = regexp.MustCompile(`(?i)(KEY|TOKEN|SECRET|PASSW|PASSPHRASE|PASS$|(^|_)PWD$|CREDENTIAL|(^|_)AUTH(_|$)|(^|_)PAT$|COOKIE|DSN$|CONNECTION_STRING|DATABASE_URL|WEBHOOK)`)
+var secretName = lazyre.New(`(?i)(KEY|TOKEN|SECRET|PASSW|PASSPHRASE|PASS$|(^|_)PWD$|CREDENTIAL|(^|_)AUTH(_|$)|(^|_)PAT$|COOKIE|DSN$|CONNECTION_STRING|DATABASE_URL|WEBHOOK)`)
 
 // plainName are names that only sound like it: they hold a file, an
 // identifier, a public half, or a setting.
-var plainName = regexp.MustCompile(`(?i)(_FILE|_PATH|_DIR|_SOCK|_ID|_NAME|_TYPE|_URI|_MODE|_ALGORITHM|_VERSION|_FINGERPRINT|_TTL|_HELPER|_COMMAND|_ASKPASS)$|ASKPASS|PUBLIC_?KEY|^(GPG_KEY|KEYBOARD|XKB|PWD|OLDPWD|SSH_AUTH_SOCK|DBUS_|XDG_|KEYTIMEOUT)|KEYMAP|KEYRING|TOKENIZER`)
+var plainName = lazyre.New(`(?i)(_FILE|_PATH|_DIR|_SOCK|_ID|_NAME|_TYPE|_URI|_MODE|_ALGORITHM|_VERSION|_FINGERPRINT|_TTL|_HELPER|_COMMAND|_ASKPASS)$|ASKPASS|PUBLIC_?KEY|^(GPG_KEY|KEYBOARD|XKB|PWD|OLDPWD|SSH_AUTH_SOCK|DBUS_|XDG_|KEYTIMEOUT)|KEYMAP|KEYRING|TOKENIZER`)
 
 // FromEnviron picks the secrets out of an environment (KEY=VALUE), by the names
 // of the variables, and the passwords out of the URLs in it.
@@ -37,7 +37,7 @@ func FromEnviron(env []string) []Value {
 	return vs
 }
 
-var rooted = regexp.MustCompile(`^(~|\.{1,2})?/((home|usr|etc|var|opt|run|tmp|root|srv|mnt|proc|dev|Users|Library|private)/|[^/]+/[^/]+/[^/]+$)`)
+var rooted = lazyre.New(`^(~|\.{1,2})?/((home|usr|etc|var|opt|run|tmp|root|srv|mnt|proc|dev|Users|Library|private)/|[^/]+/[^/]+/[^/]+$)`)
 
 func pathLike(v string) bool { return rooted.MatchString(v) }
 

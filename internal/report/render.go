@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	texttemplate "text/template"
 
 	"belay/internal/core/lifecycle"
@@ -41,21 +42,27 @@ var funcs = map[string]any{
 }
 
 var (
-	markdown = texttemplate.Must(texttemplate.New("report.md.tmpl").Funcs(funcs).ParseFS(templates, "report.md.tmpl"))
-	html     = htmltemplate.Must(htmltemplate.New("report.html.tmpl").Funcs(funcs).ParseFS(templates, "report.html.tmpl"))
+	// Parsed when they are first used: every command's supervisor is this program
+	// too, and would pay for them at its start.
+	markdown = sync.OnceValue(func() *texttemplate.Template {
+		return texttemplate.Must(texttemplate.New("report.md.tmpl").Funcs(funcs).ParseFS(templates, "report.md.tmpl"))
+	})
+	html = sync.OnceValue(func() *htmltemplate.Template {
+		return htmltemplate.Must(htmltemplate.New("report.html.tmpl").Funcs(funcs).ParseFS(templates, "report.html.tmpl"))
+	})
 )
 
 // Markdown renders the report for a pull request or a terminal.
 func Markdown(r Report) (string, error) {
 	var b strings.Builder
-	err := markdown.Execute(&b, r)
+	err := markdown().Execute(&b, r)
 	return b.String(), err
 }
 
 // HTML renders the report as one page without any outside reference.
 func HTML(r Report) (string, error) {
 	var b strings.Builder
-	err := html.Execute(&b, r)
+	err := html().Execute(&b, r)
 	return b.String(), err
 }
 

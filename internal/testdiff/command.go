@@ -1,9 +1,9 @@
 package testdiff
 
 import (
+	"belay/internal/lazyre"
 	"encoding/json"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -61,7 +61,7 @@ func makeTargets(ws []string) []string {
 	return out
 }
 
-var target = regexp.MustCompile(`^([A-Za-z0-9_. /%-]+?)\s*(?::[^=]|:$)`)
+var target = lazyre.New(`^([A-Za-z0-9_. /%-]+?)\s*(?::[^=]|:$)`)
 
 // recipes are the rules of the named targets and of what they depend on, with
 // the variables of the file: any of them can decide what runs.
@@ -145,7 +145,7 @@ func packageTests(raw []byte, names []string) string {
 	return b.String()
 }
 
-var pytestHead = regexp.MustCompile(`^\[(tool\.pytest\.ini_options|tool\.pytest|tool:pytest|pytest)\]`)
+var pytestHead = lazyre.New(`^\[(tool\.pytest\.ini_options|tool\.pytest|tool:pytest|pytest)\]`)
 
 // pytestSections are the parts of an ini or toml file that pytest reads.
 func pytestSections(raw []byte) string {

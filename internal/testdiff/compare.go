@@ -1,10 +1,10 @@
 package testdiff
 
 import (
+	"belay/internal/lazyre"
 	"bytes"
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -13,22 +13,22 @@ import (
 const maxDetail = 120
 
 var (
-	declared = []*regexp.Regexp{
-		regexp.MustCompile(`^\s*func\s+((?:\([^)]*\)\s*)?(?:Test|Fuzz|Example)\w*)\s*\(`),
-		regexp.MustCompile(`^\s*(?:async\s+)?def\s+(test\w*)\s*\(`),
-		regexp.MustCompile(`^\s*class\s+(Test\w*|\w+Tests?)\b`),
-		regexp.MustCompile("(?:^|[\\s.;(])(?:it|test|specify|scenario|describe|context)(?:\\.\\w+)*\\s*(?:\\([^)]*\\)\\s*)?\\(\\s*(['\"`][^'\"`]+['\"`])"),
-		regexp.MustCompile("^\\s*(?:it|specify|scenario|describe|context|test)\\s+(['\"][^'\"]+['\"])\\s+do\\b"),
-		regexp.MustCompile(`^\s*fn\s+(\w*test\w*)\s*\(`),
-		regexp.MustCompile(`^\s*(?:public\s+)?(?:void|function|fun)\s+(test\w+|should\w+)\s*\(`),
+	declared = []*lazyre.Regexp{
+		lazyre.New(`^\s*func\s+((?:\([^)]*\)\s*)?(?:Test|Fuzz|Example)\w*)\s*\(`),
+		lazyre.New(`^\s*(?:async\s+)?def\s+(test\w*)\s*\(`),
+		lazyre.New(`^\s*class\s+(Test\w*|\w+Tests?)\b`),
+		lazyre.New("(?:^|[\\s.;(])(?:it|test|specify|scenario|describe|context)(?:\\.\\w+)*\\s*(?:\\([^)]*\\)\\s*)?\\(\\s*(['\"`][^'\"`]+['\"`])"),
+		lazyre.New("^\\s*(?:it|specify|scenario|describe|context|test)\\s+(['\"][^'\"]+['\"])\\s+do\\b"),
+		lazyre.New(`^\s*fn\s+(\w*test\w*)\s*\(`),
+		lazyre.New(`^\s*(?:public\s+)?(?:void|function|fun)\s+(test\w+|should\w+)\s*\(`),
 	}
-	attributes = regexp.MustCompile(`^\s*(#\[(?:\w+::)*test\b.*\]|@Test\b.*|\[(?:Fact|Theory|Test)\b.*\])`)
-	skips      = regexp.MustCompile(`\bt\.Skip(?:Now|f)?\(|\btesting\.Short\(|^//go:build\b|^// \+build\b|` +
+	attributes = lazyre.New(`^\s*(#\[(?:\w+::)*test\b.*\]|@Test\b.*|\[(?:Fact|Theory|Test)\b.*\])`)
+	skips      = lazyre.New(`\bt\.Skip(?:Now|f)?\(|\btesting\.Short\(|^//go:build\b|^// \+build\b|` +
 		`\bpytest\.(?:mark\.)?(?:skip|skipif|xfail|importorskip)\b|\bunittest\.(?:skip|skipIf|skipUnless|expectedFailure)\b|@(?:skip|skipIf|skipUnless|expectedFailure)\b|\bskipTest\(|\bSkipTest\b|\bcollect_ignore(?:_glob)?\b|pytest_ignore_collect|pytest_collection_modifyitems|\b__test__\s*=\s*False|` +
 		`\b(?:it|test|describe|suite|context)\.(?:skip|only|todo|fails|skipIf|runIf)\b|(?:^|\s)(?:xit|xdescribe|xtest|xcontext|xspecify|fit|fdescribe|fcontext)\s*[(' "]|\bthis\.skip\(|\bpending\s*\(|` +
 		`#\[ignore\b|@Disabled\b|@Ignore\b|\[Ignore\b|\bSkip\s*=\s*"|\bmarkTestSkipped\(|\bmarkTestIncomplete\(`)
-	asserts = regexp.MustCompile(`\bassert\w*\b|\bexpect\w*\s*[({.]|\brequire\.\w+\(|\bt\.(?:Error|Errorf|Fatal|Fatalf|Fail|FailNow)\(|\bshould\b|\braises\(|\bverify\(|\bpanic!\(|\bcheck\.\w+\(`)
-	leaves  = regexp.MustCompile(`^\s*(?:sys\.exit|os\._exit|os\.Exit|process\.exit|std::process::exit|exit)\s*\(?\s*0`)
+	asserts = lazyre.New(`\bassert\w*\b|\bexpect\w*\s*[({.]|\brequire\.\w+\(|\bt\.(?:Error|Errorf|Fatal|Fatalf|Fail|FailNow)\(|\bshould\b|\braises\(|\bverify\(|\bpanic!\(|\bcheck\.\w+\(`)
+	leaves  = lazyre.New(`^\s*(?:sys\.exit|os\._exit|os\.Exit|process\.exit|std::process::exit|exit)\s*\(?\s*0`)
 )
 
 // Compare says what the tests lost between the two states. files are the paths

@@ -1,14 +1,14 @@
 package testdiff
 
 import (
+	"belay/internal/lazyre"
 	"path"
-	"regexp"
 	"strings"
 )
 
 var (
-	testName   = regexp.MustCompile(`(?i)(_test\.go|_test\.py|_tests?\.rs|_spec\.rb|_test\.rb|_test\.exs|[._-](test|spec)s?\.[cm]?[jt]sx?|tests?\.(java|kt|cs|scala|swift|php))$`)
-	testConfig = regexp.MustCompile(`^(conftest\.py|pytest\.ini|\.pytest\.ini|tox\.ini|noxfile\.py|(jest|vitest|karma|playwright|cypress)(\.[a-z]+)?\.config\.[cm]?[jt]s|jest\.config\.json|\.mocharc(\..+)?|phpunit\.xml(\.dist)?|\.rspec)$`)
+	testName   = lazyre.New(`(?i)(_test\.go|_test\.py|_tests?\.rs|_spec\.rb|_test\.rb|_test\.exs|[._-](test|spec)s?\.[cm]?[jt]sx?|tests?\.(java|kt|cs|scala|swift|php))$`)
+	testConfig = lazyre.New(`^(conftest\.py|pytest\.ini|\.pytest\.ini|tox\.ini|noxfile\.py|(jest|vitest|karma|playwright|cypress)(\.[a-z]+)?\.config\.[cm]?[jt]s|jest\.config\.json|\.mocharc(\..+)?|phpunit\.xml(\.dist)?|\.rspec)$`)
 	testFolder = map[string]bool{"test": true, "tests": true, "__tests__": true, "testdata": true, "spec": true, "specs": true,
 		"__snapshots__": true, "__fixtures__": true, "e2e": true}
 )
@@ -32,7 +32,7 @@ func IsTest(p string) bool {
 
 // scripts are names that say that a file which a test command names is there to
 // test, and is not what is tested.
-var scripts = regexp.MustCompile(`(?i)(\.(sh|bash|bats)$)|(^|[._-])(tests?|checks?|verify)([._-]|$)`)
+var scripts = lazyre.New(`(?i)(\.(sh|bash|bats)$)|(^|[._-])(tests?|checks?|verify)([._-]|$)`)
 
 // Named are the words of a test command that look like its own scripts: paths
 // in the form that a tree has them.

@@ -1,12 +1,12 @@
 package wire
 
 import (
+	"belay/internal/lazyre"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -249,9 +249,9 @@ func text(raw json.RawMessage) string {
 }
 
 var (
-	markup = regexp.MustCompile(`(?s)<(script|style).*?</(script|style)>|<[^>]*>`)
-	blanks = regexp.MustCompile(`\s+`)
-	inText = regexp.MustCompile(`(?i)(?:try again|retry) (?:in|after) (\d+(?:\.\d+)?) ?(ms|milliseconds?|s|sec|seconds?|m|min|minutes?)\b`)
+	markup = lazyre.New(`(?s)<(script|style).*?</(script|style)>|<[^>]*>`)
+	blanks = lazyre.New(`\s+`)
+	inText = lazyre.New(`(?i)(?:try again|retry) (?:in|after) (\d+(?:\.\d+)?) ?(ms|milliseconds?|s|sec|seconds?|m|min|minutes?)\b`)
 )
 
 func plainText(s string) string {

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"belay/internal/lazyre"
 	"bytes"
 	"context"
 	"crypto/tls"
@@ -11,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 
@@ -269,7 +269,7 @@ func (t Target) host() string {
 	return u.Scheme + "://" + u.Host + u.Path
 }
 
-var keyLike = regexp.MustCompile(`\b(sk|pk|key|org|gsk|xai)-[A-Za-z0-9_*.-]{8,}|Bearer [A-Za-z0-9_*./+=-]{8,}`)
+var keyLike = lazyre.New(`\b(sk|pk|key|org|gsk|xai)-[A-Za-z0-9_*.-]{8,}|Bearer [A-Za-z0-9_*./+=-]{8,}`)
 
 // Scrub takes the key, and whatever looks like one, out of a text, and bounds
 // its length.

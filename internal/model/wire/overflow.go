@@ -1,11 +1,11 @@
 package wire
 
-import "regexp"
+import "belay/internal/lazyre"
 
 // overflow matches what providers say when a request is larger than the
 // context window or than their byte limit. testdata/errors.yaml holds the real
 // messages that it is tested with, and some that it must not match.
-var overflow = regexp.MustCompile(`(?i)` +
+var overflow = lazyre.New(`(?i)` +
 	`context_length_exceeded|exceed_context_size|context_window_exceeded|model_context_window` +
 	`|maximum (context|prompt) (length|window)|max(imum)? context size|max_model_len|max_seq_len` +
 	`|exceeds?( the)?( model'?s)?( maximum| available| max)? context` +
@@ -21,15 +21,15 @@ var overflow = regexp.MustCompile(`(?i)` +
 	`|string too long|string_above_max_length|array_above_max_length`)
 
 // refusal matches refusals of content.
-var refusal = regexp.MustCompile(`(?i)content[_ ](filter|policy)|content management policy|moderation|flagged (as|for|by)` +
+var refusal = lazyre.New(`(?i)content[_ ](filter|policy)|content management policy|moderation|flagged (as|for|by)` +
 	`|safety (system|reasons)|violat\w+ our (usage )?polic|prohibited[_ ]content|output blocked by content`)
 
 // noCredit matches accounts that cannot pay: waiting does not help.
-var noCredit = regexp.MustCompile(`(?i)insufficient[_ ](quota|credits?|balance|funds)|billing_hard_limit|exceeded your current quota` +
+var noCredit = lazyre.New(`(?i)insufficient[_ ](quota|credits?|balance|funds)|billing_hard_limit|exceeded your current quota` +
 	`|credit balance is too low|requires more credits|payment[_ ]required|billing_error|billing[_ ]not[_ ]active|account is not active`)
 
 // noModel matches unknown model names.
-var noModel = regexp.MustCompile(`(?i)model_not_found|model_not_available|DeploymentNotFound|unknown[_ ]model|invalid model( name| id)?\b|not a valid model` +
+var noModel = lazyre.New(`(?i)model_not_found|model_not_available|DeploymentNotFound|unknown[_ ]model|invalid model( name| id)?\b|not a valid model` +
 	`|no (endpoints|allowed providers) (found|are available)` +
 	`|\bmodel\b.{0,120}(not[_ ]found|does not exist|is not (available|supported)|not exist|unknown|has been (deprecated|retired)|is not loaded)` +
 	`|not_found_error.{0,20}model|^model:|no such model|try pulling it`)

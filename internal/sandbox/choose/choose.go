@@ -357,7 +357,11 @@ func Probe(ctx context.Context, box sandbox.Sandbox, dir string) error {
 	}
 	defer server.Close()
 	c.Env = append(c.Env, fmt.Sprintf("PORT=%d", server.Addr().(*net.TCPAddr).Port))
+	// Side by side: a new state directory waits for both.
+	plan := make(chan error, 1)
+	go func() { plan <- planProbe(ctx, box, work, c) }()
 	out, err := run(ctx, box, c, 0)
+	planned := <-plan
 	if err != nil {
 		return err
 	}
@@ -375,7 +379,7 @@ func Probe(ctx context.Context, box sandbox.Sandbox, dir string) error {
 	if !strings.Contains(out, "TMP") {
 		return errors.New("a command has no temporary folder")
 	}
-	return planProbe(ctx, box, work, c)
+	return planned
 }
 
 // probeScript tries one thing a line. The last is bash's own; where there is no
