@@ -32,17 +32,19 @@ import (
 // modelTime to answer, which is not counted: real models take much longer, and
 // what belay gets ready meanwhile (the next idle shim) is meant to be ready.
 // "read" reads a small file; "command" runs the shell builtin true under the
-// shim.
+// shim, unconfined, "confined" the same in the sandbox that is chosen here.
 func BenchmarkStep(b *testing.B) {
-	for name, call := range map[string]string{
-		"read":    "{tool: read_file, args: {path: a.txt}}",
-		"command": `{tool: run_command, args: {command: "true"}}`,
+	const command = `{tool: run_command, args: {command: "true"}}`
+	for name, c := range map[string][2]string{
+		"read":     {"{tool: read_file, args: {path: a.txt}}", "none"},
+		"command":  {command, "none"},
+		"confined": {command, "auto"},
 	} {
-		b.Run(name, func(b *testing.B) { benchSteps(b, call) })
+		b.Run(name, func(b *testing.B) { benchSteps(b, c[0], c[1]) })
 	}
 }
 
-func benchSteps(b *testing.B, call string) {
+func benchSteps(b *testing.B, call, box string) {
 	dir := b.TempDir()
 	repo := filepath.Join(dir, "repo")
 	write(b, filepath.Join(repo, "a.txt"), "hello\n")
@@ -56,7 +58,7 @@ func benchSteps(b *testing.B, call string) {
 	count := &commits{Ledger: s.Ledger}
 	s.Ledger = count
 	started, err := s.Start(context.Background(), service.StartRequest{Repo: repo, Spec: event.GoalSpec{Text: "measure"},
-		Settings: event.Settings{Model: "script:" + file, Plan: event.PlanNever, Approve: event.ApproveAuto, StepsPerTurn: 1 << 40, SameError: 1 << 40, Patience: 100}})
+		Settings: event.Settings{Model: "script:" + file, Plan: event.PlanNever, Approve: event.ApproveAuto, StepsPerTurn: 1 << 40, SameError: 1 << 40, Patience: 100, Sandbox: box}})
 	if err != nil {
 		b.Fatal(err)
 	}
