@@ -112,7 +112,7 @@ func (p *prompter) answer(ctx context.Context, s core.Snapshot, line string) (bo
 		}
 		return true, p.service.Say(ctx, p.goal, line, event.Message)
 	}
-	if claimWaits(s) {
+	if s.ClaimWaits() {
 		switch strings.ToLower(word) {
 		case "y", "yes":
 			return true, p.service.Approve(ctx, p.goal, service.Answer{})
@@ -157,17 +157,6 @@ func (p *prompter) always(ctx context.Context, a service.Answer, save bool) (boo
 		}
 	}
 	return false, nil
-}
-
-// claimWaits reports whether a claim of completion waits for the person, as
-// opposed to a question of the model.
-func claimWaits(s core.Snapshot) bool {
-	for _, o := range s.OpenOperations {
-		if o.Tool == core.ToolAskUser {
-			return false
-		}
-	}
-	return s.WaitReason == event.WaitUserInput
 }
 
 // diff colours a unified diff.

@@ -83,7 +83,7 @@ const (
 )
 
 func (a *app) entry(w io.Writer, t core.Entry) {
-	name := a.paint(colourOf(t.Name), oneLine(t.Name))
+	name := a.paint(terminal.ColourOf(t.Name), oneLine(t.Name))
 	op := ""
 	if t.Op != "" {
 		op = " " + t.Op
@@ -93,19 +93,6 @@ func (a *app) entry(w io.Writer, t core.Entry) {
 		detail = a.paint(dim, "  "+oneLine(t.Detail))
 	}
 	fmt.Fprintf(w, "%5d %s%s%s\n", t.Seq, name, a.paint(dim, op), detail)
-}
-
-func colourOf(name string) string {
-	switch {
-	case strings.HasPrefix(name, "goal_completed"), strings.HasSuffix(name, "exit_code=0"), strings.HasPrefix(name, "approval_granted"):
-		return green
-	case strings.Contains(name, "failed"), strings.Contains(name, "rejected"), strings.Contains(name, "denied"),
-		strings.Contains(name, "unknown"), strings.Contains(name, "exit_code="):
-		return red
-	case strings.HasPrefix(name, "approval_requested"), strings.HasPrefix(name, "goal_waiting"), strings.HasPrefix(name, "progress_alarm"):
-		return yellow
-	}
-	return bold
 }
 
 // summary says in a few lines where the goal stands and what to do next.

@@ -264,14 +264,14 @@ func (s *State) applyPlan(e event.Event) bool {
 		s.afresh() // commands of theirs are known as tests now
 	case event.PlanUpdated:
 		pl := p.Plan
-		s.Way.Planned(p.Hash != s.PlanHash, false)
+		s.Way.Planned(p.Hash != s.PlanHash)
 		s.Plan, s.PlanHash = &pl, p.Hash
 	case event.TodosUpdated:
 		if err := plan.CheckTodos(p.Todos, func(string) bool { return true }); err != nil {
 			s.refuse(e, err.Error())
 			return true
 		}
-		s.Way.Planned(!slices.Equal(p.Todos, s.Todos), doneTodos(p.Todos) > doneTodos(s.Todos))
+		s.Way.Planned(!slices.Equal(p.Todos, s.Todos), doneTodos(p.Todos)...)
 		s.Todos = p.Todos
 	case event.DecisionRecorded:
 		s.Decisions = appendCapped(s.Decisions, Decision{Seq: e.Seq, Decision: p.Decision, Reason: p.Reason, Scope: p.Scope}, maxDecisions)

@@ -67,6 +67,8 @@ func (w *step) rollBack(b Rollback) error {
 		return fmt.Errorf("%w: a rollback is open already", ErrState)
 	case b.Of.Tree == "" || b.Of.From != b.Observation.Tree:
 		return fmt.Errorf("%w: a rollback without a tree, or from another one than the present", ErrInput)
+	case b.Observation.From != s.Revision.Tree:
+		return fmt.Errorf("%w: the goal's revision is another than when the changes were shown; look again", ErrChanged)
 	case b.Of.Tree == b.Of.From:
 		return fmt.Errorf("%w: the workspace is as it was then", ErrInput)
 	}

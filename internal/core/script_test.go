@@ -33,7 +33,8 @@ import (
 // People: start KEY=VALUE…, say TEXT, steer TEXT, answer TEXT, approve [OP]
 // [criterion=ID] [intent=HASH], deny likewise with reason=TEXT, pause, resume,
 // cancel, revise KEY=VALUE…, extend KEY=VALUE…, reconcile OP
-// succeeded|failed|retry, rollback TARGET from=TREE to=TREE.
+// succeeded|failed|retry, rollback TARGET from=TREE to=TREE
+// [shown=TREE].
 //
 // Workers, by default the one that claimed last (as W LINE names another): claim W [takeover],
 // attached [tests=CMD], observed [TREE], composed [tokens=N] [window=N]
@@ -415,7 +416,7 @@ func (b *bench) peopleSay(verb, rest string, plain []string, keys map[string]str
 	case "extend":
 		return core.ExtendBudget{Limits: b.limits(keys)}, nil
 	case "rollback":
-		o := core.Observation{Tree: keys["from"], From: b.state.Revision.Tree, Changes: []event.Change{{Path: "a", Status: "modified"}}}
+		o := core.Observation{Tree: keys["from"], From: cmp.Or(keys["shown"], b.state.Revision.Tree), Changes: []event.Change{{Path: "a", Status: "modified"}}}
 		return core.Rollback{Of: core.RollbackOf{Target: at(plain, 0, ""), From: keys["from"], Tree: keys["to"]}, Observation: o}, nil
 	case "reconcile":
 		if what := at(plain, 1, ""); what != "retry" {

@@ -145,6 +145,17 @@ func View(s State, recent []Entry) Snapshot {
 	return v
 }
 
+// ClaimWaits reports whether a claim of completion waits for the person, as
+// opposed to a question of the model.
+func (v Snapshot) ClaimWaits() bool {
+	for _, o := range v.OpenOperations {
+		if o.Tool == ToolAskUser {
+			return false
+		}
+	}
+	return v.WaitReason == event.WaitUserInput
+}
+
 func openOperation(o operation.Op) OpenOperation {
 	return OpenOperation{Op: o.ID, Tool: o.Tool, Effect: o.Effect, Phase: o.Phase, Attempt: o.Attempt,
 		Command: o.Access.Command, Paths: append(append([]string(nil), o.Access.Reads...), o.Access.Writes...)}

@@ -39,14 +39,14 @@ func wayOf(o operation.Op, p event.OperationFinished) progress.Done {
 	return d
 }
 
-func doneTodos(ts []event.Todo) int {
-	n := 0
+func doneTodos(ts []event.Todo) []string {
+	var ids []string
 	for _, t := range ts {
 		if t.Status == event.TodoCompleted {
-			n++
+			ids = append(ids, t.ID+"\n"+t.Content)
 		}
 	}
-	return n
+	return ids
 }
 
 func pathsOf(cs []event.Change) []string {

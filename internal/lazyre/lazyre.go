@@ -18,9 +18,31 @@ type Regexp struct {
 	re   *regexp.Regexp
 }
 
-// New names an expression. One that cannot be compiled panics when it is first
-// used: Compile in a test of the package that holds it.
-func New(text string) *Regexp { return &Regexp{text: text} }
+var (
+	mu  sync.Mutex
+	all []*Regexp
+)
+
+// New names an expression, in a package's variable. One that cannot be compiled
+// would panic when it is first used: the test of the program compiles All.
+func New(text string) *Regexp {
+	mu.Lock()
+	defer mu.Unlock()
+	r := &Regexp{text: text}
+	all = append(all, r)
+	return r
+}
+
+// All are the expressions of the program, as text.
+func All() []string {
+	mu.Lock()
+	defer mu.Unlock()
+	var texts []string
+	for _, r := range all {
+		texts = append(texts, r.text)
+	}
+	return texts
+}
 
 // Compiled is the expression of package regexp.
 func (r *Regexp) Compiled() *regexp.Regexp {

@@ -122,9 +122,9 @@ func (n Notifier) Tell(ctx context.Context, s core.Snapshot) {
 	}
 	body, err := json.Marshal(notice)
 	if err == nil && n.Command != "" {
-		err = errors.Join(err, n.run(ctx, notice, body))
+		err = n.run(ctx, notice, body)
 	}
-	if err == nil && n.URL != "" {
+	if body != nil && n.URL != "" { // also when the command failed
 		err = errors.Join(err, n.post(ctx, body))
 	}
 	if err != nil && n.Problem != nil {

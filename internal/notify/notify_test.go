@@ -99,6 +99,13 @@ func TestAURLIsTold(t *testing.T) {
 	if got.Goal != "g1" || len(problems) != 0 {
 		t.Errorf("%+v, %v", got, problems)
 	}
+	got = Notice{}
+	n.Command = "exit 3"
+	n.Tell(t.Context(), waiting())
+	if got.Goal != "g1" || len(problems) != 1 {
+		t.Errorf("a command that fails keeps the URL from being told: %+v, %v", got, problems)
+	}
+	n.Command, problems = "", nil
 	status = http.StatusTeapot
 	n.Tell(t.Context(), waiting())
 	if len(problems) != 1 || !strings.Contains(problems[0].Error(), "418") {

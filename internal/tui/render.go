@@ -194,7 +194,7 @@ func (s Screen) happenings(n int) []string {
 	end := max(0, len(s.Entries)-s.scroll)
 	var out []string
 	for _, e := range s.Entries[max(0, end-left):end] {
-		text := fmt.Sprintf("%s %s", s.paint(dim, e.Time.Std().Local().Format("15:04:05")), s.paint(colourOf(e.Name), line(e.Name)))
+		text := fmt.Sprintf("%s %s", s.paint(dim, e.Time.Std().Local().Format("15:04:05")), s.paint(terminal.ColourOf(e.Name), line(e.Name)))
 		if e.Op != "" {
 			text += " " + s.paint(dim, e.Op)
 		}
@@ -208,19 +208,6 @@ func (s Screen) happenings(n int) []string {
 		out = append(out, "")
 	}
 	return out[len(out)-n:]
-}
-
-func colourOf(name string) string {
-	switch {
-	case strings.HasPrefix(name, "goal_completed"), strings.HasSuffix(name, "exit_code=0"), strings.HasPrefix(name, "approval_granted"):
-		return green
-	case strings.Contains(name, "failed"), strings.Contains(name, "rejected"), strings.Contains(name, "denied"),
-		strings.Contains(name, "unknown"), strings.Contains(name, "exit_code="):
-		return red
-	case strings.HasPrefix(name, "approval_requested"), strings.HasPrefix(name, "goal_waiting"), strings.HasPrefix(name, "progress_alarm"):
-		return yellow
-	}
-	return bold
 }
 
 // approval is the question with what it is about, in at most n lines.
@@ -337,7 +324,7 @@ func (s Screen) keys() string {
 		return "[up down] scroll  " + quit
 	case s.Snap.Status == lifecycle.Paused:
 		return "[r]esume [m]essage [c]ancel  [up down] scroll  " + quit
-	case s.claimWaits():
+	case s.Snap.ClaimWaits():
 		return "[y] accept the claim [n]o, say why  [m]essage  [p]ause [c]ancel  " + quit
 	case s.Snap.WaitReason == event.WaitUserInput:
 		return "[enter] answer  [p]ause [c]ancel  [up down] scroll  " + quit

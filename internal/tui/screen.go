@@ -214,7 +214,7 @@ func (s Screen) Key(key, text string) (Screen, *Command) {
 		if next, c, done := s.answered(key); done {
 			return next, c
 		}
-	} else if s.claimWaits() {
+	} else if s.Snap.ClaimWaits() {
 		switch key {
 		case "y", "a":
 			return s, &Command{Act: Approve}
@@ -262,7 +262,7 @@ func (s Screen) general(key string) (Screen, *Command) {
 	case "m":
 		s.typing = Message
 	case "enter":
-		if s.Snap.WaitReason == event.WaitUserInput && !s.claimWaits() {
+		if s.Snap.WaitReason == event.WaitUserInput && !s.Snap.ClaimWaits() {
 			s.typing = Reply
 		}
 	case "p":
@@ -326,17 +326,6 @@ func (s Screen) typed(key, text string) (Screen, *Command) {
 		}
 	}
 	return s, nil
-}
-
-// claimWaits reports whether a claim of completion waits for the person, as
-// opposed to a question of the model.
-func (s Screen) claimWaits() bool {
-	for _, o := range s.Snap.OpenOperations {
-		if o.Tool == core.ToolAskUser {
-			return false
-		}
-	}
-	return s.Snap.WaitReason == event.WaitUserInput
 }
 
 // over reports whether the goal goes no further by itself.

@@ -229,10 +229,15 @@ func (w *Watch) Tested(command, result, tree string, passed bool) {
 }
 
 // Planned notes that the plan or the todos were recorded: whether they differ
-// from before, and whether a todo was done.
-func (w *Watch) Planned(moved, done bool) {
+// from before, and which todos are done. A todo is done once: to take it back
+// and do it again is nothing gained.
+func (w *Watch) Planned(moved bool, done ...string) {
+	news := false
+	for _, id := range done {
+		news = w.Evidence.Add(hash(key("todo", id))) || news
+	}
 	switch {
-	case done:
+	case news:
 		w.gain()
 	case moved:
 		w.Still = 0

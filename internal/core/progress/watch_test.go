@@ -94,11 +94,18 @@ func TestEachSignalHasItsWay(t *testing.T) {
 		"commands that change nothing and tell nothing new": {func(x *way, n int) {
 			x.call("run_command", fmt.Sprintf("touch %c", 'a'+n%9), fmt.Sprintf("ok %c", 'a'+n%4))
 		}, progress.TreeUnchanged, 0, 0},
-		"a plan that is changed and changed": {func(x *way, n int) { x.w.Planned(true, false) }, progress.PlanStalled, 6, 12},
+		"a plan that is changed and changed": {func(x *way, n int) { x.w.Planned(true) }, progress.PlanStalled, 6, 12},
+		"a todo done and taken back": {func(x *way, n int) {
+			if n%2 == 0 {
+				x.w.Planned(true, "t1")
+			} else {
+				x.w.Planned(true)
+			}
+		}, progress.PlanStalled, 0, 0},
 		"edits of one file, one failing test": {func(x *way, n int) {
 			x.edit("f", fmt.Sprint("tree ", n))
 			x.test("1 failed: TestX", false)
-			x.w.Planned(true, false)
+			x.w.Planned(true)
 		}, progress.PlanStalled, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -152,7 +159,9 @@ func TestHonestRepetitionIsNotStopped(t *testing.T) {
 		"an edit, then a test that still fails": func(x *way, n int) { x.edit(fmt.Sprint("f", n/20), fmt.Sprint("tree", n)); x.test("1 failed", false) },
 		"a todo done now and then": func(x *way, n int) {
 			x.edit("f", fmt.Sprint("tree ", n))
-			x.w.Planned(n%20 == 0, n%20 == 0)
+			if n%20 == 0 {
+				x.w.Planned(true, fmt.Sprint("todo", n))
+			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -188,7 +197,7 @@ func TestNothingIsStoppedUnwarned(t *testing.T) {
 				case 3:
 					x.test(names.Draw(t, "result"), rapid.Bool().Draw(t, "passed"))
 				case 4:
-					x.w.Planned(rapid.Bool().Draw(t, "moved"), rapid.IntRange(0, 9).Draw(t, "done") == 0)
+					x.w.Planned(rapid.Bool().Draw(t, "moved"), rapid.SliceOfN(names, 0, 1).Draw(t, "done")...)
 				case 5:
 					x.w.Refused(names.Draw(t, "error"), rapid.Bool().Draw(t, "acts"))
 				case 6:
