@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"belay/internal/sandbox"
@@ -164,10 +165,11 @@ func TestACancelledProbeIsNoFinding(t *testing.T) {
 	}
 }
 
-// dying is a backend whose supervisor is killed under the first command.
+// dying is a backend whose supervisor is killed under the first commands; a
+// probe starts two side by side.
 type dying struct {
 	Opened
-	left *int
+	left *atomic.Int32
 }
 
 type killed struct{ sandbox.Process }
@@ -178,8 +180,7 @@ func (killed) Wait(context.Context) (sandbox.Result, error) {
 
 func (d dying) Start(ctx context.Context, c sandbox.Command) (sandbox.Process, error) {
 	p, err := d.Opened.Start(ctx, c)
-	if *d.left > 0 && err == nil {
-		*d.left--
+	if err == nil && d.left.Add(-1) >= 0 {
 		_, err := p.Wait(ctx)
 		return killed{p}, err
 	}
@@ -190,15 +191,16 @@ func (d dying) Start(ctx context.Context, c sandbox.Command) (sandbox.Process, e
 // remembered as one that does not hold, because somebody killed its probe.
 func TestAProbeThatWasKilledIsNoFinding(t *testing.T) {
 	t.Parallel()
-	left := 2
+	var left atomic.Int32
+	left.Store(2)
 	b := bubble
 	b.Open = func(state string) (Opened, error) {
 		box, err := bwrap.New(state)
 		return dying{box, &left}, err
 	}
 	c := Chooser{Backends: []Backend{b, spaces}, State: stateDir(t)}
-	if name, err := c.Pick(context.Background(), Auto); err != nil || name != "bwrap" || left != 0 {
-		t.Errorf("%q, %d left: %v", name, left, err)
+	if name, err := c.Pick(context.Background(), Auto); err != nil || name != "bwrap" || left.Load() >= 0 {
+		t.Errorf("%q, %d left: %v", name, left.Load(), err)
 	}
 }
 
