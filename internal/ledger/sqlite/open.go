@@ -257,7 +257,7 @@ func (l *Ledger) Check(ctx context.Context) ([]string, error) {
 		}
 		return problems, l.wrap("check", err)
 	}
-	return append(problems, l.damagedLogs()...), nil
+	return append(problems, l.losses()...), nil
 }
 
 // prepared returns a statement of the reading pool, prepared once for each of

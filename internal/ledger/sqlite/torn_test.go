@@ -183,10 +183,10 @@ func TestAFlippedByteIsNeverASilentLoss(t *testing.T) {
 	t.Logf("nothing missing %d, named by the audit %d, refused %d, the last commit lost %d", whole, named, refused, last)
 }
 
-// A damaged log is refused once, with a copy kept, because SQLite is going to
-// write over it; then the ledger goes on with what can be read, and doctor
-// remembers.
-func TestADamagedLogIsToldOnceKeptAndRemembered(t *testing.T) {
+// A damaged log is refused, with a copy kept, because SQLite is going to write
+// over it, and refused again until a person has settled the copy; then the
+// ledger goes on with what can be read, and doctor remembers.
+func TestADamagedLogIsRefusedUntilItIsSettledAndRemembered(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	dir := t.TempDir()
@@ -208,6 +208,14 @@ func TestADamagedLogIsToldOnceKeptAndRemembered(t *testing.T) {
 	}
 	if b, err := os.ReadFile(kept[0]); err != nil || !bytes.Equal(b, im.log) {
 		t.Errorf("the copy is not the log: %v", err)
+	}
+	for range 2 {
+		if _, err := Open(ctx, torn, Options{}); !errors.As(err, &f) || f.Kind != fault.Storage || !strings.Contains(err.Error(), kept[0]) {
+			t.Fatalf("opening before it is settled: %v", err)
+		}
+	}
+	if err := os.Rename(kept[0], kept[0]+settled); err != nil {
+		t.Fatal(err)
 	}
 	again := open(t, torn, Options{})
 	es, err := again.Read(ctx, "g", 0, 0)

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	codes "modernc.org/sqlite/lib"
 
@@ -117,9 +118,16 @@ func (l *Ledger) tornLog() (log []byte, t tear, torn bool, err error) {
 
 // saveTornLog refuses to open a ledger whose log is damaged in front of
 // commits that it holds, and keeps a copy of the log, because SQLite is going
-// to write over it. The next Open then goes on with what can be read: whoever
-// had to be told has been told.
+// to write over it. As long as nobody has settled that copy, every Open
+// refuses: a service that is started again by itself would otherwise go on
+// without those commits, and nobody would have been told.
 func (l *Ledger) saveTornLog(ctx context.Context) error {
+	for _, name := range l.damagedLogs() {
+		if !strings.HasSuffix(name, settled) {
+			return fault.New(fault.Storage, fault.Environment,
+				fmt.Sprintf("the log of the ledger %s was damaged, and commits are missing that it held; it is kept as %s", l.path, name), settle(name))
+		}
+	}
 	if _, _, torn, err := l.tornLog(); err != nil || !torn {
 		return err
 	}
@@ -142,11 +150,20 @@ func (l *Ledger) saveTornLog(ctx context.Context) error {
 	_ = l.writer.exec("PRAGMA wal_checkpoint(TRUNCATE)")
 	return fault.New(fault.Storage, fault.Environment,
 		fmt.Sprintf("the log of the ledger %s is damaged at byte %d, and the %d commits behind it cannot be read; the log is kept as %s", l.path, t.at, t.commits, kept),
-		"check the disk; restore a backup of both files, or start belay again to go on with what stood before the damage (belay audit and the workspace tell what is missing)")
+		settle(kept))
 }
 
-// damagedLog is the infix of the copies' names.
-const damagedLog = "-wal.damaged"
+func settle(kept string) string {
+	return "check the disk; restore a backup of both files, or, to go on with what stood before the damage, rename " + kept + " to end in " + settled +
+		" (belay audit and the workspace tell what is missing)"
+}
+
+// damagedLog is the infix of the copies' names; a person adds settled when the
+// ledger may go on without what was in one.
+const (
+	damagedLog = "-wal.damaged"
+	settled    = ".settled"
+)
 
 func (l *Ledger) keepLog(log []byte) (string, error) {
 	f, err := os.CreateTemp(filepath.Dir(l.path), filepath.Base(l.path)+damagedLog+"-")
@@ -157,12 +174,17 @@ func (l *Ledger) keepLog(log []byte) (string, error) {
 	return f.Name(), errors.Join(err, f.Sync(), f.Close())
 }
 
-// damagedLogs lists the copies, for Check.
+// damagedLogs lists the copies.
 func (l *Ledger) damagedLogs() []string {
 	list, _ := filepath.Glob(escapeGlob(l.path) + damagedLog + "-*")
+	return list
+}
+
+// losses are the copies in words, for Check.
+func (l *Ledger) losses() []string {
 	var out []string
-	for _, name := range list {
-		out = append(out, "commits were lost to a damaged log, which is kept as "+name+" (remove it when it is settled)")
+	for _, name := range l.damagedLogs() {
+		out = append(out, "commits were lost to a damaged log, which is kept as "+name+" (remove it when nobody needs it any more)")
 	}
 	return out
 }
