@@ -171,6 +171,9 @@ type Filter struct {
 	Prefix string
 	Repo   string
 	Status []string
+	// Leased keeps the goals that name a lease owner, whether or not the lease
+	// has ended.
+	Leased bool
 	Limit  int
 }
 

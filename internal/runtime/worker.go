@@ -118,12 +118,12 @@ func (w *Worker) claim(ctx context.Context) (ledger.Ticket, error) {
 }
 
 func (w *Worker) claimDead(ctx context.Context) (ledger.Ticket, error) {
-	rows, err := w.Ledger.Goals(ctx, ledger.Filter{})
+	rows, err := w.Ledger.Goals(ctx, ledger.Filter{Leased: true})
 	if err != nil {
 		return ledger.Ticket{}, err
 	}
 	for _, r := range rows {
-		if r.LeaseOwner == "" || !w.Dead(r.LeaseOwner) {
+		if !w.Dead(r.LeaseOwner) {
 			continue
 		}
 		t, err := w.Ledger.Claim(ctx, ledger.Claim{Goal: r.Goal, Owner: w.Name(), Lease: w.lease(), Evict: r.LeaseOwner})

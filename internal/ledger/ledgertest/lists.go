@@ -63,6 +63,11 @@ func listGoals(t *testing.T, s Store) {
 			t.Errorf("Goals(%+v) = %q, want %q", c.f, got, c.want)
 		}
 	}
+	must(l.Claim(background(t), ledger.Claim{Goal: "b", Owner: "w", Lease: time.Second}))(t)
+	s.Skew(time.Minute) // the name of the owner stays
+	if got := ids(must(l.Goals(background(t), ledger.Filter{Leased: true}))(t)); !slices.Equal(got, []string{"b"}) {
+		t.Errorf("somebody's name stands at %q", got)
+	}
 	if got := must(l.Goals(background(t), ledger.Filter{Prefix: "b"}))(t)[0]; got != must(l.Goal(background(t), "b"))(t) {
 		t.Errorf("the list has another row than Goal: %+v", got)
 	}

@@ -259,7 +259,7 @@ func (l *Ledger) Goals(ctx context.Context, f ledger.Filter) ([]ledger.Row, erro
 	var rows []ledger.Row
 	for id, g := range l.goals {
 		if g.row == nil || !strings.HasPrefix(id, f.Prefix) || f.Repo != "" && g.row.Repo != f.Repo ||
-			len(f.Status) > 0 && !slices.Contains(f.Status, g.row.Status) {
+			len(f.Status) > 0 && !slices.Contains(f.Status, g.row.Status) || f.Leased && g.row.LeaseOwner == "" {
 			continue
 		}
 		rows = append(rows, *g.row)

@@ -105,6 +105,9 @@ func (l *Ledger) Goals(ctx context.Context, f ledger.Filter) ([]ledger.Row, erro
 		}
 		arg("status = ANY($%d)", statuses)
 	}
+	if f.Leased {
+		where = append(where, "lease_owner <> ''")
+	}
 	limit := ""
 	if f.Limit > 0 {
 		limit = fmt.Sprintf(" LIMIT %d", f.Limit)

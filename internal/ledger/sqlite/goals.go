@@ -90,6 +90,9 @@ func (l *Ledger) Goals(ctx context.Context, f ledger.Filter) ([]ledger.Row, erro
 			args = append(args, s)
 		}
 	}
+	if f.Leased {
+		where = append(where, "lease_owner <> ''")
+	}
 	limit := -1
 	if f.Limit > 0 {
 		limit = f.Limit
