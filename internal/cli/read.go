@@ -18,7 +18,7 @@ import (
 )
 
 func (a *app) readCommands() []*cobra.Command {
-	return []*cobra.Command{a.goalsCommand(), a.showCommand(), a.timelineCommand(), a.eventsCommand(), a.diffCommand(), a.auditCommand(), a.logCommand(), a.reportCommand(), a.budgetCommand()}
+	return []*cobra.Command{a.goalsCommand(), a.showCommand(), a.timelineCommand(), a.eventsCommand(), a.diffCommand(), a.auditCommand(), a.logCommand(), a.reportCommand(), a.budgetCommand(), a.nextCommand()}
 }
 
 func (a *app) goalsCommand() *cobra.Command {
@@ -98,6 +98,7 @@ func (a *app) show(w io.Writer, s core.Snapshot) {
 	if s.CurrentAction != "" {
 		fmt.Fprintf(w, "now: %s\n", oneLine(s.CurrentAction))
 	}
+	fmt.Fprintf(w, "next: %s: %s\n", s.Next.Who, oneLine(s.Next.What))
 	if s.Refuse != "" {
 		fmt.Fprintf(w, "%s %s\n", a.paint(red, "cannot be advanced:"), oneLine(s.Refuse))
 	}
@@ -109,7 +110,7 @@ func (a *app) show(w io.Writer, s core.Snapshot) {
 	if len(s.Todos) > 0 {
 		fmt.Fprintln(w, "\ntodos")
 		for _, t := range s.Todos {
-			fmt.Fprintf(w, "  %-12s %s\n", t.Status, oneLine(t.Content))
+			fmt.Fprintf(w, "  %-12s %s%s\n", t.Status, oneLine(t.Content), a.paint(dim, oneLine(todoNotes(s.Todos, t))))
 		}
 	}
 	if len(s.DiffStat) > 0 {

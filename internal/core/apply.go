@@ -2,7 +2,6 @@ package core
 
 import (
 	"fmt"
-	"slices"
 
 	"belay/internal/core/approval"
 	"belay/internal/core/budget"
@@ -271,7 +270,7 @@ func (s *State) applyPlan(e event.Event) bool {
 			s.refuse(e, err.Error())
 			return true
 		}
-		s.Way.Planned(!slices.Equal(p.Todos, s.Todos), doneTodos(p.Todos)...)
+		s.Way.Planned(!plan.Same(p.Todos, s.Todos), doneTodos(p.Todos)...)
 		s.Todos = p.Todos
 	case event.DecisionRecorded:
 		s.Decisions = appendCapped(s.Decisions, Decision{Seq: e.Seq, Decision: p.Decision, Reason: p.Reason, Scope: p.Scope}, maxDecisions)

@@ -35,7 +35,7 @@ func (s State) Summary() string {
 	}
 	var todos, decisions, criteria, doubts, files, failures []string
 	for _, t := range s.Todos {
-		todos = append(todos, fmt.Sprintf("[%s] %s", t.Status, t.Content))
+		todos = append(todos, todoWords(t))
 	}
 	for _, d := range s.Decisions {
 		why := ""

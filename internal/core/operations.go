@@ -289,16 +289,7 @@ func (w *step) control(o operation.Op) bool {
 	case ToolUpdatePlan:
 		return w.updatePlan(o)
 	case ToolUpdateTodos:
-		todos, err := control.DecodeTodos(o.Args)
-		if err == nil {
-			err = plan.CheckTodos(todos, w.knownOp)
-		}
-		if err != nil {
-			w.reject(o, argumentFault(err))
-			return true
-		}
-		w.emitBy(event.ActorModel, o.ID, event.TodosUpdated{Todos: todos})
-		w.answer(o, "The todo list is updated.")
+		w.updateTodos(o)
 	case ToolRecordDecision:
 		d, err := control.DecodeDecision(o.Args)
 		if err != nil {

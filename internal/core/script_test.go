@@ -46,7 +46,7 @@ import (
 //
 // The world: tree T (what observations see from now on), tick MS, crash (the
 // claimed worker loses its memory), foreign TYPE (an event of a newer belay).
-// To look: messages, snapshot, summary, timeline.
+// To look: messages, snapshot, summary, timeline, next.
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 func TestScripts(t *testing.T) {
@@ -358,7 +358,7 @@ func (b *bench) do(line string) error {
 		b.last = nil
 	case "foreign":
 		return b.foreign(at(plain, 0, ""))
-	case "messages", "snapshot", "summary", "timeline":
+	case "messages", "snapshot", "summary", "timeline", "next":
 		return b.look(verb)
 	default:
 		if body, err := b.peopleSay(verb, rest, plain, keys); body != nil || err != nil {
@@ -758,6 +758,8 @@ func (b *bench) look(what string) error {
 		for _, e := range core.Timeline(b.events) {
 			b.say("%3d %s %s", e.Seq, e.Name, longHex.ReplaceAllString(e.Detail, "…"))
 		}
+	case "next":
+		b.say("%s", js(core.View(b.state, nil).Next))
 	case "snapshot":
 		var m map[string]json.RawMessage
 		v := core.View(b.state, nil)

@@ -23,6 +23,8 @@ type Snapshot struct {
 
 	// CurrentAction is what goes on right now, in a few words; "" for nothing.
 	CurrentAction string `json:"current_action,omitempty"`
+	// Next is what happens next, and who has to see to it.
+	Next NextStep `json:"next"`
 
 	WaitReason  event.WaitReason   `json:"wait_reason,omitempty"`
 	WaitDetail  string             `json:"wait_detail,omitempty"`
@@ -44,6 +46,7 @@ type Snapshot struct {
 	Plan           *event.Plan          `json:"plan"`
 	Todos          []event.Todo         `json:"todos"`
 	Decisions      []Decision           `json:"decisions,omitempty"`
+	Progress       ProgressView         `json:"progress"`
 
 	LatestToolResult     *LastResult     `json:"latest_tool_result"`
 	LatestDiff           string          `json:"latest_diff"`
@@ -142,6 +145,8 @@ func View(s State, recent []Entry) Snapshot {
 		v.Criteria = append(v.Criteria, CriterionView{Criterion: c, Result: r.Result, Reason: r.Reason, Evidence: r.Evidence})
 	}
 	v.Budget = budgetView(s.Budget)
+	v.Progress = progressOf(v)
+	v.Next = Next(v)
 	return v
 }
 

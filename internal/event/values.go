@@ -266,13 +266,19 @@ const (
 )
 
 // Todo is one item of work. A completed one says why it counts as done: an
-// evidence reference (an op_id) or a stated reason.
+// evidence reference (an op_id) or a stated reason. One that is begun or
+// completed before what it depends on says why, too.
 type Todo struct {
 	ID       string     `json:"id"`
 	Content  string     `json:"content"`
 	Status   TodoStatus `json:"status"`
 	Evidence string     `json:"evidence,omitempty"`
 	Reason   string     `json:"reason,omitempty"`
+	// DependsOn are the ids of the todos that come first.
+	DependsOn []string `json:"depends_on,omitempty"`
+	// Acceptance says when it counts as done: in words, or by the id of one of
+	// the goal's criteria.
+	Acceptance string `json:"acceptance,omitempty"`
 }
 
 // PartKind is the kind of one part of a model's response.

@@ -2,7 +2,6 @@ package prompt
 
 import (
 	"fmt"
-	"sort"
 	"strings"
 	"unicode/utf8"
 
@@ -208,18 +207,7 @@ func (b *block) plan(v core.Snapshot) {
 		}
 		b.list(heading, items)
 	}
-	marks := map[event.TodoStatus]string{event.TodoCompleted: "[x]", event.TodoInProgress: "[>]", event.TodoPending: "[ ]"}
-	todos := append([]event.Todo(nil), v.Todos...)
-	// What is open matters more than what is done when the list is cut.
-	order := map[event.TodoStatus]int{event.TodoInProgress: 0, event.TodoPending: 1, event.TodoCompleted: 2}
-	if len(todos) > b.k.lines {
-		sort.SliceStable(todos, func(i, j int) bool { return order[todos[i].Status] < order[todos[j].Status] })
-	}
-	var items []string
-	for _, t := range todos {
-		items = append(items, fmt.Sprintf("%s %s: %s", marks[t.Status], t.ID, t.Content))
-	}
-	b.list("todos ([>] in progress, [x] completed):", items)
+	b.todos(v)
 }
 
 // budgetWords names what is left in each limited dimension.

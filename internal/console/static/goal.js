@@ -84,9 +84,10 @@ export class Goal {
     const say = (snap) => { if (snap?.goal) this.show(snap); this.refresh(); };
     const key = (...v) => JSON.stringify(v);
     const f = face(s);
-    settle(this.head, key(f, s.text, s.current_action, s.wait_detail, s.wait_until, s.pause_detail, s.refused, s.hand_off, s.status), () => [
+    settle(this.head, key(f, s.text, s.next, s.current_action, s.wait_detail, s.wait_until, s.pause_detail, s.refused, s.hand_off, s.status), () => [
       h("h1", {}, s.text),
       h("p", { class: "now" }, chip(f), s.current_action && s.current_action !== f.word && !["approval", "user_input"].includes(s.wait_reason) && h("span", { class: "doing" }, s.current_action), this.spinner(f)),
+      s.next && !ended(s) && h("p", { class: "dim next" }, `Next, ${s.next.who}: ${s.next.what}`),
       this.why(s),
       controls(s, this.may, say, () => showReport(s.goal)),
     ]);
@@ -139,7 +140,9 @@ export class Goal {
         h("ol", {}, (s.plan.steps || []).map((p) => h("li", {}, p.text))),
         s.plan.scope?.length > 0 && h("p", { class: "dim" }, "will change ", s.plan.scope.map((p) => h("code", {}, p)))] : h("p", { class: "none" }, "No plan yet."),
       s.todos?.length > 0 && h("ul", { class: "todos" }, s.todos.map((t) => h("li", { class: t.status },
-        h("span", { class: "mark", role: "img", "aria-label": words(t.status) }, mark[t.status]), h("span", {}, t.content, " ", t.evidence && this.ref(t.evidence), t.reason && h("span", { class: "dim" }, t.reason))))),
+        h("span", { class: "mark", role: "img", "aria-label": words(t.status) }, mark[t.status]), h("span", {}, t.content, " ", t.evidence && this.ref(t.evidence), t.reason && h("span", { class: "dim" }, t.reason),
+          t.depends_on?.length > 0 && t.status !== "completed" && h("span", { class: "dim" }, " after " + t.depends_on.join(", ")),
+          t.acceptance && t.status !== "completed" && h("span", { class: "dim" }, " done when: " + t.acceptance))))),
       s.decisions?.length > 0 && h("details", { "data-keep": "decisions" }, h("summary", {}, `${s.decisions.length} decisions`), h("ul", {}, s.decisions.map((d) => h("li", {}, d.decision, d.reason && h("span", { class: "dim" }, " — " + d.reason))))),
     ];
   }

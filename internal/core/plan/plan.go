@@ -97,37 +97,3 @@ func CheckPlan(p event.Plan) error {
 	}
 	return nil
 }
-
-// CheckTodos says what is wrong with a todo list, or nil. known reports
-// whether an evidence reference names a recorded operation.
-func CheckTodos(todos []event.Todo, known func(op string) bool) error {
-	seen := map[string]bool{}
-	running := ""
-	for i, t := range todos {
-		if strings.TrimSpace(t.Content) == "" {
-			return fmt.Errorf("todos[%d].content: is empty", i)
-		}
-		if t.ID == "" || seen[t.ID] {
-			return fmt.Errorf("todos[%d].id: %q is empty or used twice", i, t.ID)
-		}
-		seen[t.ID] = true
-		switch t.Status {
-		case event.TodoPending:
-		case event.TodoInProgress:
-			if running != "" {
-				return fmt.Errorf("todos[%d].status: %q is in_progress already; at most one todo is", i, running)
-			}
-			running = t.ID
-		case event.TodoCompleted:
-			if t.Evidence == "" && strings.TrimSpace(t.Reason) == "" {
-				return fmt.Errorf("todos[%d]: a completed todo needs evidence (an op_id) or a reason", i)
-			}
-			if t.Evidence != "" && !known(t.Evidence) {
-				return fmt.Errorf("todos[%d].evidence: %q is no operation of this goal", i, t.Evidence)
-			}
-		default:
-			return fmt.Errorf("todos[%d].status: %q is not pending, in_progress or completed", i, t.Status)
-		}
-	}
-	return nil
-}
