@@ -244,6 +244,10 @@ func reconcile(c *call, in client.Reconcile) (core.Snapshot, error) {
 	return c.then(c.Service.Reconcile(c.ctx, c.goal, core.Reconcile{Op: in.Op, Outcome: in.Outcome, Retry: in.Retry, Reason: in.Reason}))
 }
 
+func checkpoint(c *call, in client.Checkpoint) (core.Checkpoint, error) {
+	return c.Service.Checkpoint(c.ctx, c.goal, in.Name)
+}
+
 // rolledBack is what a rollback would change, and whether it did.
 type rolledBack struct {
 	Plan             service.RollbackPlan `json:"plan"`

@@ -60,6 +60,7 @@ func commandRoutes() []route {
 	return []route{
 		start,
 		back,
+		tell("/v1/goals/{goal}/checkpoint", token.Operate, "name the state of the workspace, for a later rollback", checkpoint),
 		tell("/v1/goals/{goal}/approve", token.Answer, "answer yes: to an operation, a plan, a manual criterion or a claim", approve),
 		tell("/v1/goals/{goal}/deny", token.Answer, "answer no; the denial sticks to the exact intent", deny),
 		tell("/v1/goals/{goal}/always", token.Operate, "answer yes, and let rules answer the like from now on", always),

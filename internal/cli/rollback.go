@@ -13,9 +13,47 @@ import (
 	"belay/internal/service"
 )
 
+func (a *app) checkpointCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "checkpoint G NAME", Short: "name the state of the workspace, for a later belay rollback", Args: exactly(2, 2),
+		Long: "checkpoint gives the present state of a goal's workspace a name that belay rollback knows. It\n" +
+			"stays for good, whatever belay gc removes. Under a goal that is being worked on, the state is\n" +
+			"the latest one on record. Checkpoints without a name are made all the time: before a response's\n" +
+			"edits, before commands, before whatever can discard work, and when a todo is finished.",
+		Example: "  belay checkpoint 73c3 tests-green",
+		RunE: func(_ *cobra.Command, args []string) error {
+			return a.withGoal(args[0], func(s *service.Service, goal string) error {
+				c, err := s.Checkpoint(a.ctx, goal, args[1])
+				if err != nil {
+					return err
+				}
+				return a.printJSONOr(c, func(w io.Writer) {
+					fmt.Fprintf(w, "%s is %s, event %d, tree %.12s (%s)\n", oneLine(c.Name), oneLine(c.ID), c.Seq, c.Tree, diffSize(c.Size))
+				})
+			})
+		},
+	}
+}
+
+// diffSize is how much a checkpoint differs from the start.
+func diffSize(d event.DiffSize) string {
+	if d.Files == 0 {
+		return "as at the start"
+	}
+	more := ""
+	if d.AtLeast {
+		more = " at least"
+	}
+	files := "files"
+	if d.Files == 1 {
+		files = "file"
+	}
+	return fmt.Sprintf("%d %s%s +%d -%d", d.Files, files, more, d.Added, d.Deleted)
+}
+
 func (a *app) checkpointsCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "checkpoints G", Short: "the states of the workspace that belay rollback knows by name", Args: exactly(1, 1),
+		Use: "checkpoints G", Short: "the states of the workspace that belay rollback knows: what each was made for, and how much it differs from the start", Args: exactly(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.withGoal(args[0], func(s *service.Service, goal string) error {
 				snap, err := s.Snapshot(a.ctx, goal)
@@ -28,7 +66,11 @@ func (a *app) checkpointsCommand() *cobra.Command {
 						if c.Tree == snap.Revision.Tree {
 							now = "  (as it is now)"
 						}
-						fmt.Fprintf(w, "%-14s event %-6d tree %.12s  %s%s\n", oneLine(c.ID), c.Seq, c.Tree, oneLine(c.Why), now)
+						why := oneLine(c.Why)
+						if c.Name != "" {
+							why = oneLine(c.Name) + ": " + why
+						}
+						fmt.Fprintf(w, "%-14s event %-6d tree %.12s  %-22s  %s%s\n", oneLine(c.ID), c.Seq, c.Tree, diffSize(c.Size), why, now)
 					}
 				})
 			})

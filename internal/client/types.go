@@ -104,6 +104,11 @@ type Look struct {
 	Op string `json:"op_id"`
 }
 
+// Checkpoint names the state of the workspace.
+type Checkpoint struct {
+	Name string `json:"name"`
+}
+
 // Rollback makes the workspace what it was at a target: a checkpoint, todo:ID or
 // event:SEQ. Without From and Tree it only says what would change; with those of
 // what it said, it does it, if that is still so.

@@ -526,7 +526,7 @@ func (s *State) applyWorkspace(e event.Event) bool {
 	case event.DiffUpdated:
 		s.Diff = p
 	case event.CheckpointCreated:
-		s.Checkpoints = appendCapped(s.Checkpoints, Checkpoint{ID: p.Checkpoint, Name: p.Name, Tree: p.Tree, Why: p.Why, Seq: e.Seq}, maxCheckpoints)
+		s.addCheckpoint(e, p)
 	case event.WorkspaceRestored:
 	case event.TestCompleted:
 		s.addEvidence(e, p)

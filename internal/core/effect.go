@@ -43,9 +43,6 @@ type (
 		Op operation.Op
 		// From and Baseline are for the observation that goes with it.
 		From, Baseline string
-		// Keep asks for the tree of now to be kept as a checkpoint, because the
-		// operation can discard work.
-		Keep bool
 	}
 	// Run executes an attempt of an operation.
 	Run struct {

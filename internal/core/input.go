@@ -84,6 +84,13 @@ type (
 	}
 	// Adopt takes the directory at Place, as it is, for the goal's workspace.
 	Adopt struct{ Place, Root string }
+	// MarkCheckpoint names the state of the workspace. Observation is what it is
+	// now, nil where the goal is being worked on: then the latest revision on
+	// record is named.
+	MarkCheckpoint struct {
+		Name        string
+		Observation *Observation `json:"-"` // no part of what is asked for
+	}
 	// Rollback has the workspace made what it was. Observation is what it is now.
 	Rollback struct {
 		Of          RollbackOf
@@ -163,9 +170,6 @@ type (
 		Destructive bool
 		// Review is what a reviewer's request takes.
 		Review Counted
-		// Kept is the checkpoint under which the tree of now was kept, "" for
-		// none.
-		Kept string
 		// Tree is the workspace as it is now, and what changed since the state's
 		// revision.
 		Observation Observation
@@ -247,33 +251,34 @@ type Proposal struct {
 	Fault *fault.Fault
 }
 
-func (Start) isInput()         {}
-func (Say) isInput()           {}
-func (Approve) isInput()       {}
-func (Deny) isInput()          {}
-func (Pause) isInput()         {}
-func (Resume) isInput()        {}
-func (Cancel) isInput()        {}
-func (Revise) isInput()        {}
-func (ExtendBudget) isInput()  {}
-func (ChangePolicy) isInput()  {}
-func (Reconcile) isInput()     {}
-func (Sighted) isInput()       {}
-func (Rollback) isInput()      {}
-func (Adopt) isInput()         {}
-func (Packed) isInput()        {}
-func (Moved) isInput()         {}
-func (Unmoved) isInput()       {}
-func (Claimed) isInput()       {}
-func (Poke) isInput()          {}
-func (Blocked) isInput()       {}
-func (Released) isInput()      {}
-func (Attached) isInput()      {}
-func (AttachFailed) isInput()  {}
-func (Composed) isInput()      {}
-func (Replied) isInput()       {}
-func (ReplyFailed) isInput()   {}
-func (Prepared) isInput()      {}
-func (Ended) isInput()         {}
-func (NeverHappened) isInput() {}
-func (Observed) isInput()      {}
+func (Start) isInput()          {}
+func (Say) isInput()            {}
+func (Approve) isInput()        {}
+func (Deny) isInput()           {}
+func (Pause) isInput()          {}
+func (Resume) isInput()         {}
+func (Cancel) isInput()         {}
+func (Revise) isInput()         {}
+func (ExtendBudget) isInput()   {}
+func (ChangePolicy) isInput()   {}
+func (Reconcile) isInput()      {}
+func (Sighted) isInput()        {}
+func (MarkCheckpoint) isInput() {}
+func (Rollback) isInput()       {}
+func (Adopt) isInput()          {}
+func (Packed) isInput()         {}
+func (Moved) isInput()          {}
+func (Unmoved) isInput()        {}
+func (Claimed) isInput()        {}
+func (Poke) isInput()           {}
+func (Blocked) isInput()        {}
+func (Released) isInput()       {}
+func (Attached) isInput()       {}
+func (AttachFailed) isInput()   {}
+func (Composed) isInput()       {}
+func (Replied) isInput()        {}
+func (ReplyFailed) isInput()    {}
+func (Prepared) isInput()       {}
+func (Ended) isInput()          {}
+func (NeverHappened) isInput()  {}
+func (Observed) isInput()       {}

@@ -155,7 +155,7 @@ func (w *step) prepared(b Prepared) {
 		return
 	}
 	if v.Decision == policy.Allow && !b.Destructive || o.Phase == operation.Approved && o.Intent.Hash == intent.Hash {
-		w.startOp(o, intent, b)
+		w.startOp(o, intent, v, b)
 		return
 	}
 	w.ask(o, intent, v, b)
@@ -188,7 +188,7 @@ func (w *step) ask(o operation.Op, intent event.Intent, v policy.Verdict, b Prep
 	case event.ApproveAuto:
 		w.emitBy(event.ActorPolicy, o.ID, event.ApprovalGranted{Tool: o.Tool, Intent: intent.Hash, By: event.ActorPolicy})
 		granted, _ := w.s.Find(o.ID)
-		w.startOp(granted, intent, b)
+		w.startOp(granted, intent, v, b)
 	case event.ApproveNever:
 		w.emitBy(event.ActorPolicy, o.ID, event.ApprovalDenied{Tool: o.Tool, Intent: intent.Hash, By: event.ActorPolicy,
 			Reason: "nobody is there to approve it (--approve never)"})
@@ -198,7 +198,7 @@ func (w *step) ask(o operation.Op, intent event.Intent, v policy.Verdict, b Prep
 }
 
 // startOp makes the intent durable; the effect begins after the commit.
-func (w *step) startOp(o operation.Op, intent event.Intent, b Prepared) {
+func (w *step) startOp(o operation.Op, intent event.Intent, v policy.Verdict, b Prepared) {
 	deadline := b.TimeoutMS
 	if deadline > 0 {
 		left := w.s.Budget.Left().ToolMS
@@ -208,10 +208,7 @@ func (w *step) startOp(o operation.Op, intent event.Intent, b Prepared) {
 		}
 		deadline = min(deadline, left)
 	}
-	if b.Kept != "" {
-		w.emitBy(event.ActorRuntime, o.ID, event.CheckpointCreated{Checkpoint: b.Kept, Tree: w.s.Revision.Tree,
-			Why: "before " + o.Tool + ", which can discard work"})
-	}
+	w.checkpointBefore(o, intent.Destructive, v)
 	w.emitOp(o.ID, event.OperationStarted{Attempt: o.Attempt + 1, Intent: intent, Tree: w.s.Revision.Tree, DeadlineMS: deadline,
 		Place: w.s.Holder.Place})
 	w.commit()

@@ -45,6 +45,8 @@ func (w *step) fromPeople() (bool, error) {
 		return true, w.adopt(b)
 	case Sighted:
 		return true, w.sighted(b)
+	case MarkCheckpoint:
+		return true, w.markCheckpoint(b)
 	case Rollback:
 		return true, w.rollBack(b)
 	}

@@ -74,7 +74,8 @@ func (w *step) rollBack(b Rollback) error {
 	}
 	w.noteObservation(b.Observation, "external")
 	op := fmt.Sprintf("op%d", s.Ops+1)
-	w.emit(event.CheckpointCreated{Checkpoint: "before-" + op, Tree: b.Of.From, Why: "before the rollback to " + b.Of.Target})
+	w.emit(event.CheckpointCreated{Checkpoint: "before-" + op, Tree: b.Of.From, Why: "before the rollback to " + b.Of.Target,
+		Trigger: event.CheckpointRollback, Size: s.diffSize()})
 	args, err := json.Marshal(b.Of)
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 
 // StateSchema is the version of State's shape. A cached state of another
 // schema is ignored and rebuilt from the ledger.
-const StateSchema = 7
+const StateSchema = 8
 
 // State is where a goal stands: only ever the fold of its ledger. It is bounded:
 // it holds what decisions need, not the conversation.
@@ -214,11 +214,17 @@ type FileContext struct {
 
 // Checkpoint is a restorable state.
 type Checkpoint struct {
-	ID   string `json:"checkpoint"`
-	Name string `json:"name,omitempty"`
-	Tree string `json:"tree"`
-	Why  string `json:"why"`
-	Seq  uint64 `json:"seq"`
+	ID      string                  `json:"checkpoint"`
+	Name    string                  `json:"name,omitempty"`
+	Tree    string                  `json:"tree"`
+	Why     string                  `json:"why"`
+	Trigger event.CheckpointTrigger `json:"trigger,omitempty"`
+	Size    event.DiffSize          `json:"size,omitzero"`
+	// Op is the operation that it was made for, Request the response that
+	// proposed that.
+	Op      string `json:"op_id,omitempty"`
+	Request string `json:"request,omitempty"`
+	Seq     uint64 `json:"seq"`
 }
 
 // TestFailure is a recent failing test run.

@@ -23,7 +23,9 @@ func (w *step) updateTodos(o operation.Op) {
 		w.reject(o, argumentFault(err))
 		return
 	}
+	done := plan.NewlyCompleted(w.s.Todos, todos)
 	w.emitBy(event.ActorModel, o.ID, event.TodosUpdated{Todos: todos})
+	w.checkpointTodos(o.ID, done)
 	words := "The todo list is updated: " + progressWords(todos) + "."
 	if t, ok := plan.Current(todos); ok && t.Status == event.TodoPending {
 		words += " Next: " + t.ID + "."

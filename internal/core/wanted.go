@@ -99,7 +99,7 @@ func wantedNext(s State, line []operation.Op) []Effect {
 		return nil // it is started without a look: it runs in a copy of its own
 	}
 	if head.Effect.SideEffect() && (head.Phase == operation.Proposed || head.Phase == operation.Approved) {
-		es = append(es, Prepare{Op: head, From: s.Revision.Tree, Baseline: s.BaselineTree(), Keep: s.judge(head).Destructive})
+		es = append(es, Prepare{Op: head, From: s.Revision.Tree, Baseline: s.BaselineTree()})
 	}
 	return es
 }

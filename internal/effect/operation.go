@@ -3,7 +3,6 @@ package effect
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"belay/internal/core"
@@ -56,12 +55,6 @@ func (g *Goal) prepare(ctx context.Context, s core.State, e core.Prepare) (core.
 		return fail(err, fault.Internal)
 	}
 	b.Files, b.Key, b.Destructive = ready.Files, ready.Key, ready.Destructive
-	if e.Keep || ready.Destructive {
-		b.Kept = fmt.Sprintf("cp-%s-%d", e.Op.ID, e.Op.Attempt+1)
-		if err := g.Workspace.Keep(ctx, g.ID+"/"+b.Kept, b.Observation.Tree); err != nil {
-			return fail(err, fault.Storage)
-		}
-	}
 	b.TimeoutMS = ready.Timeout.Milliseconds()
 	b.Action = core.Action{Dir: ready.Dir, Env: ready.Env, Inputs: ready.Inputs}
 	if e.Op.Effect == event.Supervised {

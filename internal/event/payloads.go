@@ -390,6 +390,10 @@ type CheckpointCreated struct {
 	Name       string `json:"name,omitempty"`
 	Tree       string `json:"tree"`
 	Why        string `json:"why"`
+	// Trigger is what it was made for.
+	Trigger CheckpointTrigger `json:"trigger,omitempty"`
+	// Size is how much the tree differs from the one that the goal found.
+	Size DiffSize `json:"size,omitzero"`
 }
 
 // WorkspaceRestored says that a checkpoint was restored.

@@ -516,3 +516,35 @@ const (
 	Attested           CompletedHow = "attested"
 	AcceptedUnverified CompletedHow = "accepted_unverified"
 )
+
+// CheckpointTrigger is what a checkpoint was made for.
+type CheckpointTrigger string
+
+// The triggers of checkpoints.
+const (
+	// CheckpointStart is the state that the goal found.
+	CheckpointStart CheckpointTrigger = "start"
+	// CheckpointEdit precedes the edits of one response of the model.
+	CheckpointEdit CheckpointTrigger = "edit"
+	// CheckpointCommand precedes a command, where the tree is another than at
+	// the latest checkpoint.
+	CheckpointCommand CheckpointTrigger = "command"
+	// CheckpointDiscard precedes an operation that can discard work.
+	CheckpointDiscard CheckpointTrigger = "discard"
+	// CheckpointTodo is the state in which a todo was finished.
+	CheckpointTodo CheckpointTrigger = "todo"
+	// CheckpointNamed was asked for by a person.
+	CheckpointNamed CheckpointTrigger = "named"
+	// CheckpointRollback precedes a rollback, and undoes it.
+	CheckpointRollback CheckpointTrigger = "rollback"
+)
+
+// DiffSize is the size of a diff between two trees.
+type DiffSize struct {
+	Files   int   `json:"files"`
+	Added   int64 `json:"added"`
+	Deleted int64 `json:"deleted"`
+	// AtLeast says that more files differ than the record lists: lines are
+	// counted in those alone.
+	AtLeast bool `json:"at_least,omitempty"`
+}

@@ -24,6 +24,9 @@ func cleanBody(r *redact.Redactor, b core.Body) (core.Body, error) {
 	case core.Cancel:
 		b.Reason = r.Text(b.Reason)
 		return b, nil
+	case core.MarkCheckpoint:
+		b.Name = r.Text(b.Name)
+		return b, nil
 	case core.Reconcile:
 		b.Reason = r.Text(b.Reason)
 		return b, nil

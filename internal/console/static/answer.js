@@ -160,6 +160,17 @@ export async function rollBack(from, s, target) {
   } catch (e) { toast(e.message); } finally { from.disabled = false; }
 }
 
+// nameCheckpoint gives the state of now a name, for a later rollback.
+export async function nameCheckpoint(from, s) {
+  const name = h("input", { type: "text", "aria-label": "Name of the checkpoint", maxlength: "80" });
+  if (!await ask("Name a checkpoint", [h("p", {}, "The state of the workspace as it is on record; a rollback finds it by this name."), name], "Name it")) return;
+  from.disabled = true;
+  try {
+    const c = await tell(goalPath(s.goal, "checkpoint"), { name: name.value });
+    toast(`${c.name} is ${c.checkpoint}.`);
+  } catch (e) { toast(e.message); } finally { from.disabled = false; }
+}
+
 async function cancel(from, s, say) {
   const reason = h("input", { type: "text", "aria-label": "Why", placeholder: "Why (optional)" });
   if (await ask("Cancel this goal?", [h("p", {}, "It ends for good. What runs is stopped and recorded; the changes stay in the repository."), reason], "Cancel goal", "Keep it")) {

@@ -3,7 +3,7 @@
 import { h, fill, settle, ago, amount, dimensions, when, count } from "./dom.js";
 import { get, follow, goalPath } from "./api.js";
 import { face, chip, ended, words } from "./words.js";
-import { questions, controls, rollBack } from "./answer.js";
+import { questions, controls, rollBack, nameCheckpoint } from "./answer.js";
 import { Changes } from "./diff.js";
 import { Timeline } from "./timeline.js";
 import { Lanes } from "./lanes.js";
@@ -201,8 +201,9 @@ export class Goal {
   drawFacts(s) {
     const rows = [["Repository", s.repo], ["Revision", `${s.revision.n}, tree ${s.revision.tree.slice(0, 12)}`], ["Model", s.model], ["Commands", s.sandbox],
       ["Goal", `${s.goal}, version ${s.goal_version}, fence ${s.fence}`], ["Started", `${when(s.created)} (${ago(s.created)} ago)`], ["Constraints", (s.constraints || []).join("; ")],
-      ["Checkpoints", s.checkpoints?.length > 0 && h("ul", {}, s.checkpoints.slice(-20).map((c) => h("li", {}, `${c.checkpoint} ${c.why} `,
-        this.may.operate && h("button", { type: "button", class: "ref", "aria-label": "Roll back to " + c.checkpoint, onclick: (e) => rollBack(e.currentTarget, s, c.checkpoint) }, "Roll back…"))))]];
+      ["Checkpoints", s.checkpoints?.length > 0 && [h("ul", {}, s.checkpoints.slice(-20).map((c) => h("li", {}, `${c.name || c.checkpoint} ${c.why} `, c.size && h("span", { class: "dim" }, `${c.size.files} files +${c.size.added} −${c.size.deleted} `),
+        this.may.operate && h("button", { type: "button", class: "ref", "aria-label": "Roll back to " + c.checkpoint, onclick: (e) => rollBack(e.currentTarget, s, c.checkpoint) }, "Roll back…")))),
+        this.may.operate && h("button", { type: "button", onclick: (e) => nameCheckpoint(e.currentTarget, s) }, "Name a checkpoint…")]]];
     return [h("h2", {}, "Facts"), h("dl", {}, rows.filter(([, v]) => v).map(([k, v]) => [h("dt", {}, k), h("dd", {}, v)]))];
   }
 }
