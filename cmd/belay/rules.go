@@ -13,6 +13,7 @@ import (
 
 	"belay/internal/event"
 	"belay/internal/policy"
+	"belay/internal/workspace"
 )
 
 type rule = event.Rule
@@ -24,7 +25,34 @@ type ruleFile struct {
 }
 
 type repoFile struct {
-	Policy ruleFile `yaml:"policy"`
+	Policy   ruleFile  `yaml:"policy"`
+	Worktree bringFile `yaml:"worktree"`
+}
+
+// bringFile is worktree.yaml of the user, and the worktree part of belay.yaml
+// of a repository.
+type bringFile struct {
+	Copy  []string `yaml:"copy"`
+	Link  []string `yaml:"link"`
+	Never []string `yaml:"never"`
+}
+
+// loadBring reads which ignored files a goal's own checkout gets. The repository
+// may only take away from what the user wants.
+func loadBring(config, repo string) (workspace.Bring, []string, error) {
+	var user bringFile
+	if err := readYAML(filepath.Join(config, "worktree.yaml"), &user); err != nil {
+		return workspace.Bring{}, nil, err
+	}
+	var project repoFile
+	if err := readYAML(filepath.Join(repo, "belay.yaml"), &project); err != nil {
+		return workspace.Bring{}, nil, err
+	}
+	var warnings []string
+	if w := project.Worktree; len(w.Copy)+len(w.Link) > 0 {
+		warnings = append(warnings, "belay.yaml: a repository cannot have ignored files brought into worktrees (worktree.copy and worktree.link are dropped); put them into worktree.yaml of your configuration")
+	}
+	return workspace.Bring{Copy: user.Copy, Link: user.Link, Never: append(user.Never, project.Worktree.Never...)}, warnings, nil
 }
 
 // loadRules reads the user's rules and the repository's. The repository may

@@ -55,6 +55,18 @@ func scratchDir(state string) (string, error) {
 	return state + ".scratch", nil
 }
 
+// envWorktrees names the folder for goals' own checkouts.
+const envWorktrees = "BELAY_WORKTREES"
+
+// worktreesDir is where goals with a checkout of their own work: beside the
+// state, which no command sees, or where the user wants it.
+func worktreesDir(state string) (string, error) {
+	if d := os.Getenv(envWorktrees); d != "" {
+		return filepath.Abs(d)
+	}
+	return state + ".worktrees", nil
+}
+
 // configDir is where the user's policy and model files are.
 func configDir() string {
 	if d := os.Getenv("BELAY_CONFIG"); d != "" {
@@ -101,12 +113,20 @@ func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() erro
 	if err != nil {
 		return nil, nil, errors.Join(err, l.Close())
 	}
+	worktrees, err := worktreesDir(state)
+	if err != nil {
+		return nil, nil, errors.Join(err, l.Close())
+	}
+	at := local.Options{State: filepath.Join(state, "workspaces"), Protected: []string{state, scratch, worktrees, configDir()}}
 	s := service.New(service.Config{
 		Ledger: l,
 		OpenWorkspace: func(ctx context.Context, root, goal string) (workspace.Workspace, error) {
-			return local.Open(ctx, root, local.Options{State: filepath.Join(state, "workspaces"), Lock: true, Goal: goal,
-				Protected: []string{state, scratch, configDir()}})
+			mine := at
+			mine.Lock, mine.Goal = true, goal
+			return local.Open(ctx, root, mine)
 		},
+		Checkouts:   local.Checkouts{Dir: worktrees, Options: at},
+		Bring:       func(repo string) (workspace.Bring, []string, error) { return loadBring(configDir(), repo) },
 		PickSandbox: boxes.chooser.Pick,
 		OpenSandbox: func(ctx context.Context, name string) (sandbox.Sandbox, error) { return boxes.open(ctx, name) },
 		OpenModel:   func(_ context.Context, spec string) (model.Model, error) { return openModel(spec) },

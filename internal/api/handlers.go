@@ -135,7 +135,7 @@ func startGoal(c *call, in client.StartGoal) (client.Started, error) {
 		Spec: event.GoalSpec{Text: in.Text, Acceptance: in.Acceptance, Constraints: in.Constraints, Limits: in.Limits},
 		Settings: event.Settings{Model: in.Model, Plan: in.Plan, Approve: in.Approve, AcceptUnverified: in.AcceptUnverified,
 			Sandbox: in.Sandbox, ApprovalTimeoutMS: in.ApprovalTimeoutMS, RetryWindowMS: in.RetryWindowMS, Patience: in.Patience},
-		Repo: in.Repo, Travel: in.Travel,
+		Repo: in.Repo, Travel: in.Travel, Worktree: in.Worktree,
 	})
 	if err == nil {
 		c.w.Header().Set("Location", "/v1/goals/"+started.Goal)

@@ -155,7 +155,7 @@ func (a *app) reviseCommand() *cobra.Command {
 					return err
 				}
 				if file != "" {
-					if spec, _, err = readGoalFile(file, time.Now()); err != nil {
+					if spec, _, _, err = readGoalFile(file, time.Now()); err != nil {
 						return err
 					}
 				}

@@ -12,6 +12,7 @@ import (
 
 	"belay/internal/event"
 	"belay/internal/moment"
+	"belay/internal/service"
 )
 
 // goalFile is goal.yaml.
@@ -24,7 +25,12 @@ type goalFile struct {
 	Image string `yaml:"image"`
 	// Verify is "run" where belay itself runs what a claim comes without, for
 	// every command and test criterion.
-	Verify   string            `yaml:"verify"`
+	Verify string `yaml:"verify"`
+	// Worktree is what a checkout of the goal's own gets of the ignored files.
+	Worktree struct {
+		Copy []string `yaml:"copy"`
+		Link []string `yaml:"link"`
+	} `yaml:"worktree"`
 	Criteria []event.Criterion `yaml:"-"`
 }
 
@@ -57,21 +63,21 @@ type budgetFile struct {
 }
 
 // readGoalFile reads goal.yaml strictly: an unknown key is an error with its
-// line. The image is no part of what the goal is.
-func readGoalFile(path string, now time.Time) (spec event.GoalSpec, image string, err error) {
+// line. The image, and what a worktree gets, are no part of what the goal is.
+func readGoalFile(path string, now time.Time) (spec event.GoalSpec, image string, bring service.Bring, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return event.GoalSpec{}, "", usagef("read the goal: %w", err)
+		return event.GoalSpec{}, "", bring, usagef("read the goal: %w", err)
 	}
 	var g goalFile
 	d := yaml.NewDecoder(bytes.NewReader(b))
 	d.KnownFields(true)
 	if err := d.Decode(&g); err != nil && err != io.EOF {
-		return event.GoalSpec{}, "", usagef("%s: %w", path, err)
+		return event.GoalSpec{}, "", bring, usagef("%s: %w", path, err)
 	}
 	spec = event.GoalSpec{Text: strings.TrimSpace(g.Goal), Constraints: g.Constraints}
 	if g.Verify != "" && g.Verify != event.VerifyRun {
-		return spec, "", usagef("%s: verify is %q; it knows run", path, g.Verify)
+		return spec, "", bring, usagef("%s: verify is %q; it knows run", path, g.Verify)
 	}
 	for _, a := range g.Acceptance {
 		if runs := a.Kind == event.CriterionCommand || a.Kind == event.CriterionTest; runs && a.Verify == "" {
@@ -82,9 +88,9 @@ func readGoalFile(path string, now time.Time) (spec event.GoalSpec, image string
 	nameCriteria(spec.Acceptance)
 	spec.Limits, err = g.Budget.limits(now)
 	if err != nil {
-		return spec, "", usagef("%s: %w", path, err)
+		return spec, "", bring, usagef("%s: %w", path, err)
 	}
-	return spec, g.Image, nil
+	return spec, g.Image, service.Bring{Copy: g.Worktree.Copy, Link: g.Worktree.Link}, nil
 }
 
 // nameCriteria gives ids to criteria without one.

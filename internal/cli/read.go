@@ -92,6 +92,9 @@ func (a *app) showCommand() *cobra.Command {
 func (a *app) show(w io.Writer, s core.Snapshot) {
 	fmt.Fprintf(w, "%s\n", a.paint(bold, block(s.Text)))
 	fmt.Fprintf(w, "repository %s, revision %d (tree %.12s), goal version %d, model %s\n", oneLine(s.Repo), s.Revision.N, s.Revision.Tree, s.GoalVersion, oneLine(s.Model))
+	if t := s.Worktree; t != nil {
+		fmt.Fprintf(w, "worktree %s of %s\n", oneLine(t.Dir), oneLine(t.Of))
+	}
 	if s.Sandbox != "" {
 		fmt.Fprintf(w, "commands: %s\n", oneLine(s.Sandbox))
 	}

@@ -29,6 +29,7 @@ type runFlags struct {
 	queue             bool
 	travel            bool
 	travelSaid        bool
+	worktree          bool
 	limits            limitFlags
 }
 
@@ -105,6 +106,7 @@ func (a *app) runCommand() *cobra.Command {
 	c.Flags().BoolVar(&f.queue, "queue", false, "record the goal and return; a belay worker takes it up")
 	c.MarkFlagsMutuallyExclusive("detach", "queue")
 	c.Flags().BoolVar(&f.travel, "travel", false, "keep the workspace's every state in the ledger, so that a worker on another machine can go on (default: with --db postgres://…)")
+	c.Flags().BoolVar(&f.worktree, "worktree", false, "work in a checkout of its own, at the exact state of --repo now; belay diff shows the result, .git and files of yours stay as they are")
 	f.limits.register(c)
 	return c
 }
@@ -141,11 +143,11 @@ func (a *app) run(f runFlags, args []string) error {
 func (a *app) request(f runFlags, args []string) (service.StartRequest, error) {
 	var req service.StartRequest
 	if f.file != "" {
-		spec, image, err := readGoalFile(f.file, time.Now())
+		spec, image, bring, err := readGoalFile(f.file, time.Now())
 		if err != nil {
 			return req, err
 		}
-		req.Spec = spec
+		req.Spec, req.Bring = spec, bring
 		if f.image == "" && f.sandbox == "" {
 			f.image = image
 		}
@@ -185,7 +187,7 @@ func (a *app) request(f runFlags, args []string) (service.StartRequest, error) {
 	if req.Spec.Limits, err = f.limits.over(req.Spec.Limits); err != nil {
 		return req, err
 	}
-	req.Repo = f.repo
+	req.Repo, req.Worktree = f.repo, f.worktree
 	if f.travelSaid {
 		req.Travel = &f.travel
 	}

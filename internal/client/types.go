@@ -34,6 +34,8 @@ type StartGoal struct {
 	// ApprovalTimeoutMS counts a question as denied after this time; 0 never.
 	ApprovalTimeoutMS int64 `json:"approval_timeout_ms,omitempty"`
 	Travel            *bool `json:"travel,omitempty"`
+	// Worktree has the goal work in a checkout of its own, at the state of Repo now.
+	Worktree bool `json:"worktree,omitempty"`
 }
 
 // Started is a goal that was begun.

@@ -95,7 +95,7 @@ func (s *State) applyGoal(e event.Event) bool {
 			return true
 		}
 		s.Goal, s.Created = e.Goal, e.Time
-		s.Version, s.Spec, s.Settings, s.Repo, s.Parent = p.Version, p.Spec, p.Settings, p.Repo, p.Parent
+		s.Version, s.Spec, s.Settings, s.Repo, s.Parent, s.Worktree = p.Version, p.Spec, p.Settings, p.Repo, p.Parent, p.Worktree
 		s.Status, s.Mode = lifecycle.Active, event.ModeDefault
 		s.Budget.Limits = p.Spec.Limits
 	case event.GoalRevised:

@@ -38,6 +38,8 @@ type (
 		Settings event.Settings
 		Repo     string
 		Parent   string
+		// Worktree is set when Repo is a checkout of the goal's own.
+		Worktree *event.Worktree
 	}
 	// Say is a message of the user. Mode answer answers a question.
 	Say struct {

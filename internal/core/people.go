@@ -70,7 +70,7 @@ func (w *step) start(b Start) error {
 	if err := errors.Join(CheckSettings(b.Settings), CheckLimits(b.Spec.Limits)); err != nil {
 		return fmt.Errorf("%w: %w", ErrInput, err)
 	}
-	w.emit(event.GoalReceived{Version: 1, Spec: b.Spec, Settings: b.Settings, Repo: b.Repo, Parent: b.Parent})
+	w.emit(event.GoalReceived{Version: 1, Spec: b.Spec, Settings: b.Settings, Repo: b.Repo, Parent: b.Parent, Worktree: b.Worktree})
 	if plan.Gate(b.Settings.Plan) == event.ModePlan {
 		w.emitBy(event.ActorRuntime, "", event.PlanModeEntered{})
 	}

@@ -13,13 +13,15 @@ import (
 // Snapshot is the one projection of where a goal stands. The prompt, the
 // terminal, the API and the console all read this and nothing else.
 type Snapshot struct {
-	Goal    string           `json:"goal"`
-	Text    string           `json:"text"`
-	Repo    string           `json:"repo"`
-	Status  lifecycle.Status `json:"status"`
-	Head    uint64           `json:"head"`
-	Created moment.Time      `json:"created"`
-	Updated moment.Time      `json:"updated"`
+	Goal string `json:"goal"`
+	Text string `json:"text"`
+	Repo string `json:"repo"`
+	// Worktree is set when Repo is a checkout of the goal's own.
+	Worktree *event.Worktree  `json:"worktree,omitempty"`
+	Status   lifecycle.Status `json:"status"`
+	Head     uint64           `json:"head"`
+	Created  moment.Time      `json:"created"`
+	Updated  moment.Time      `json:"updated"`
 
 	// CurrentAction is what goes on right now, in a few words; "" for nothing.
 	CurrentAction string `json:"current_action,omitempty"`
@@ -110,7 +112,7 @@ type BudgetView struct {
 
 // View projects a state, with the latest timeline entries, into a snapshot.
 func View(s State, recent []Entry) Snapshot {
-	v := Snapshot{Goal: s.Goal, Text: s.Spec.Text, Repo: s.Repo, Status: s.Status, Head: s.Head, Created: s.Created,
+	v := Snapshot{Goal: s.Goal, Text: s.Spec.Text, Repo: s.Repo, Worktree: s.Worktree, Status: s.Status, Head: s.Head, Created: s.Created,
 		Updated: s.Updated, How: s.How, Fault: s.Fault, Refuse: s.Refuse, GoalVersion: s.Version, Fence: s.Fence,
 		Model: s.Settings.Model, Constraints: s.Spec.Constraints, PermissionMode: s.Mode, Plan: s.Plan,
 		Todos: s.Todos, Decisions: s.Decisions, LatestToolResult: s.LastOp, LatestDiff: s.Diff.Diff.Head,
@@ -181,7 +183,11 @@ func budgetView(b budget.Ledger) BudgetView {
 // Row projects a state into the goal's row, on which lists, claims and fences
 // work.
 func Row(s State) ledger.Row {
-	r := ledger.Row{Goal: s.Goal, Title: clip(firstLine(s.Spec.Text), 200), Repo: s.Repo, Status: string(s.Status),
+	repo := s.Repo
+	if s.Worktree != nil {
+		repo = s.Worktree.Of // lists are by the repository that the user knows
+	}
+	r := ledger.Row{Goal: s.Goal, Title: clip(firstLine(s.Spec.Text), 200), Repo: repo, Status: string(s.Status),
 		Version: s.Version, Fence: s.Fence, Runnable: s.Runnable(s.Updated), Head: s.Head, How: string(s.How),
 		Steps: s.Budget.Used.Steps, Tokens: s.Budget.Used.Tokens, CostMicros: s.Budget.Used.CostMicros}
 	if s.Wait != nil {

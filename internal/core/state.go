@@ -14,7 +14,7 @@ import (
 
 // StateSchema is the version of State's shape. A cached state of another
 // schema is ignored and rebuilt from the ledger.
-const StateSchema = 8
+const StateSchema = 9
 
 // State is where a goal stands: only ever the fold of its ledger. It is bounded:
 // it holds what decisions need, not the conversation.
@@ -35,6 +35,8 @@ type State struct {
 	Settings event.Settings `json:"settings"`
 	Repo     string         `json:"repo"`
 	Parent   string         `json:"parent,omitempty"`
+	// Worktree is set when Repo is a checkout of the goal's own.
+	Worktree *event.Worktree `json:"worktree,omitempty"`
 
 	Status lifecycle.Status   `json:"status"`
 	Wait   *event.GoalWaiting `json:"wait,omitempty"`

@@ -17,6 +17,8 @@ type GoalReceived struct {
 	Repo string `json:"repo"`
 	// Parent is the goal that started this one, if any.
 	Parent string `json:"parent,omitempty"`
+	// Worktree is set when Repo is a checkout of the goal's own.
+	Worktree *Worktree `json:"worktree,omitempty"`
 }
 
 // GoalRevised replaces the spec under a new version and fence.

@@ -14,6 +14,7 @@ import (
 	"belay/internal/event"
 	"belay/internal/failpoint"
 	"belay/internal/moment"
+	"belay/internal/workspace"
 )
 
 // StartRequest begins a goal.
@@ -21,6 +22,12 @@ type StartRequest struct {
 	Spec     event.GoalSpec
 	Settings event.Settings
 	Repo     string
+	// Worktree has the goal work in a checkout of its own, made of Repo as it is
+	// now; Bring is what that gets beside what the configuration names.
+	Worktree bool
+	Bring    workspace.Bring
+	// Parent is the goal that starts this one, if any.
+	Parent string
 	// Travel overrides the service's default for Settings.Travel.
 	Travel *bool
 }
@@ -81,21 +88,43 @@ func (s *Service) Start(ctx context.Context, r StartRequest) (Started, error) {
 	} else if out.Goal, err = NewGoalID(now); err != nil {
 		return Started{}, err
 	}
-	in := core.Input{Now: moment.Of(now), By: event.ActorUser,
-		Body: core.Start{Goal: out.Goal, Spec: r.Spec, Settings: r.Settings, Repo: repo}}
-	if _, err := rand.Read(in.Seed[:]); err != nil {
+	body := core.Start{Goal: out.Goal, Spec: r.Spec, Settings: r.Settings, Repo: repo, Parent: r.Parent}
+	if r.Worktree {
+		if body.Worktree, body.Repo, err = s.isolate(ctx, out.Goal, repo, r.Bring, &out); err != nil {
+			return Started{}, err
+		}
+	}
+	if err := s.record(ctx, body, now); err != nil {
+		if body.Worktree != nil {
+			err = errors.Join(err, s.Checkouts.Drop(body.Worktree.Dir))
+		}
 		return Started{}, err
+	}
+	if body.Worktree == nil {
+		return out, nil
+	}
+	if k := keyOf(ctx); k != nil && k.Replayed {
+		return out, s.Checkouts.Drop(body.Worktree.Dir) // the goal has its own already
+	}
+	return out, s.Checkouts.Keep(body.Worktree.Dir)
+}
+
+// record begins a goal's stream.
+func (s *Service) record(ctx context.Context, b core.Start, now time.Time) error {
+	in := core.Input{Now: moment.Of(now), By: event.ActorUser, Body: b}
+	if _, err := rand.Read(in.Seed[:]); err != nil {
+		return err
 	}
 	ready, err := core.Step(core.State{}, in)
 	if err != nil {
-		return Started{}, fmt.Errorf("%w: %w", ErrUsage, err)
+		return fmt.Errorf("%w: %w", ErrUsage, err)
 	}
 	failpoint.Hit(failpoint.StartBefore)
-	if err := s.begin(ctx, out.Goal, ready); err != nil {
-		return Started{}, err
+	if err := s.begin(ctx, b.Goal, ready); err != nil {
+		return err
 	}
 	failpoint.Hit(failpoint.StartAfter)
-	return out, nil
+	return nil
 }
 
 // Say sends a message of the user.

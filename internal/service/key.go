@@ -141,6 +141,9 @@ func sameStart(a, b event.Event) bool {
 			return false
 		}
 		p.Settings.Rules, p.Settings.Sandbox, p.Settings.Travel = nil, "", false
+		if p.Worktree != nil {
+			p.Repo, p.Worktree = p.Worktree.Of, &event.Worktree{}
+		}
 		text, err := json.Marshal(p)
 		if err != nil {
 			return false

@@ -37,6 +37,11 @@ type Config struct {
 	Ledger ledger.Ledger
 	// OpenWorkspace opens and locks a directory for a goal.
 	OpenWorkspace func(ctx context.Context, root, goal string) (workspace.Workspace, error)
+	// Checkouts keeps the checkouts of goals that have one of their own.
+	Checkouts workspace.Checkouts
+	// Bring is what a goal's own checkout gets beside the files that count, by
+	// the user's configuration; the repository's may only take away.
+	Bring func(repo string) (bring workspace.Bring, warnings []string, err error)
 	// PickSandbox resolves a setting ("auto", "" for the same, or a backend) to
 	// the backend that a new goal keeps. Where none holds, it refuses with
 	// ErrNoSandbox.

@@ -62,6 +62,15 @@ type Workspace interface {
 	// Mix makes, beside the directory, the tree that has base's files but for the
 	// paths that pick names: those are as in over, present or not.
 	Mix(ctx context.Context, base, over string, pick func(path string) bool) (tree string, err error)
+	// Merge makes, beside the directory, the tree that has in it what theirs
+	// changed of base and what ours changed of it. A path that both changed in
+	// ways that do not fit is a conflict: with mark the tree holds it with git's
+	// conflict marks (or ours, where marks have no place), without it Tree is
+	// empty then.
+	Merge(ctx context.Context, base, ours, theirs string, mark bool) (Merged, error)
+	// Standing is where git stands in the directory, without running git. The
+	// zero Standing is that of a directory in no repository.
+	Standing(ctx context.Context) (event.Standing, error)
 	// Branch is the commit that a branch of the user's repository names, "" when
 	// there is none.
 	Branch(ctx context.Context, name string) (commit string, err error)
@@ -96,6 +105,54 @@ type Entry struct {
 	// ID identifies the bytes; Link says that they are where a link leads.
 	ID   string
 	Link bool
+}
+
+// Merged is a merge of trees.
+type Merged struct {
+	Tree      string
+	Conflicts []Conflict
+}
+
+// Conflict is a path that two sides changed in ways that do not fit.
+type Conflict struct {
+	Path string `json:"path"`
+	// Why says what each side did, in words; Text shows the places, with git's
+	// conflict marks, where both sides are texts.
+	Why  string `json:"why"`
+	Text string `json:"text,omitempty"`
+}
+
+// Bring names the ignored files that a checkout of its own gets, relative to
+// the top of the repository, with * and ?.
+type Bring struct {
+	Copy []string `json:"copy,omitempty"`
+	Link []string `json:"link,omitempty"`
+	// Never takes away from both.
+	Never []string `json:"never,omitempty"`
+}
+
+// Checkouts keeps the checkouts of goals that have one of their own.
+type Checkouts interface {
+	// Make makes a checkout of a directory at the exact state in which that is,
+	// submodules and nested repositories included, with nothing in it that leads
+	// a command to the user's repository. It is half made until Keep says that
+	// the goal is on record.
+	Make(ctx context.Context, from, goal string, bring Bring) (Isolated, error)
+	Keep(dir string) error
+	// Drop removes a checkout, given by Isolated.Dir. One that is gone is no
+	// error.
+	Drop(dir string) error
+	// Abandoned lists what was being made when its maker died, by goal.
+	Abandoned() (map[string]string, error)
+}
+
+// Isolated is a checkout of a goal's own.
+type Isolated struct {
+	// Root is the directory to work in, Dir the top of the checkout.
+	Root, Dir    string
+	Head, Branch string
+	// Copied and Linked are the ignored paths that it was given.
+	Copied, Linked []string
 }
 
 // Commit is one commit of the user's repository.

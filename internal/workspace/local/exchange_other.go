@@ -3,6 +3,7 @@
 package local
 
 import (
+	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -13,3 +14,6 @@ func place(fd int, from, to string) error { return placeByLink(fd, from, to) }
 
 // syncFileSystem makes everything that was written durable.
 func syncFileSystem(*os.File) error { unix.Sync(); return nil }
+
+// cloneBlocks is known for Linux alone.
+func cloneBlocks(_, _ *os.File) error { return errors.ErrUnsupported }

@@ -103,13 +103,18 @@ func (w *Workspace) Mix(ctx context.Context, base, over string, pick func(path s
 		}
 		mixed = append(mixed, it)
 	}
+	return w.treeOf(ctx, mixed)
+}
+
+// treeOf makes the tree of files whose contents are in the store.
+func (w *Workspace) treeOf(ctx context.Context, items []item) (string, error) {
 	temp, err := os.MkdirTemp(w.private, "tmp_mix_")
 	if err != nil {
 		return "", storageFault(err)
 	}
 	defer os.RemoveAll(temp)
 	var index bytes.Buffer
-	for _, it := range mixed {
+	for _, it := range items {
 		fmt.Fprintf(&index, "%s %s\t%s\x00", it.mode, it.id, it.path)
 	}
 	env := []string{"GIT_INDEX_FILE=" + filepath.Join(temp, "index")}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"belay/internal/core/lifecycle"
+)
+
+// isolated is a repository with uncommitted work in it.
+func isolated(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t, changeable())
+	w.git("init", "-q", "-b", "main")
+	w.git("config", "user.name", "A Person")
+	w.git("config", "user.email", "person@example.com")
+	w.git("add", "-A")
+	w.git("reset", "-q", "untracked.txt")
+	w.git("commit", "-qm", "one")
+	w.put(filepath.Join(w.repo, "staged.txt"), "staged\n")
+	w.git("add", "staged.txt")
+	w.put(filepath.Join(w.repo, "text.txt"), "dirty\r\ntwo")
+	return w
+}
+
+// TestAGoalInAWorktreeLeavesTheUsersDirectoryAlone: it sees the exact dirty state,
+// and nothing of what it does is in the user's directory, nor would be staged.
+func TestAGoalInAWorktreeLeavesTheUsersDirectoryAlone(t *testing.T) {
+	t.Parallel()
+	w := isolated(t)
+	w.put(filepath.Join(w.dir, "config", "worktree.yaml"), "copy: [\"*.log\"]\n")
+	before := tree(t, w.repo)
+	look := "git status --porcelain > ../status; git stash list >> ../status; git log --oneline | wc -l >> ../status"
+	r := w.must(0, runToy(w.script("steps:\n"+stepRead+stepCommand(look)+stepFix+stepCommand(changeAll)+stepTest+stepDone), "--worktree")...)
+	sameTree(t, "the user's directory", maps.Clone(before), tree(t, w.repo))
+	s := w.snapshot()
+	if s.Status != lifecycle.Completed || s.Worktree == nil || s.Worktree.Of != w.repo || strings.HasPrefix(s.Repo, w.repo) || s.Repo != s.Worktree.Dir {
+		t.Fatalf("%s %+v %s\n%v", s.Status, s.Worktree, s.Repo, r)
+	}
+	status, err := os.ReadFile(filepath.Join(filepath.Dir(s.Repo), "status"))
+	if err != nil || !strings.Contains(string(status), "M  staged.txt\n M text.txt\n?? untracked.txt\n1\n") {
+		t.Errorf("the goal saw %q, %v", status, err)
+	}
+	if got := w.must(0, "diff", w.goal()).out; !strings.Contains(got, "+++ b/new/deep/n.txt") {
+		t.Errorf("diff: %s", got)
+	}
+	if b, err := os.ReadFile(filepath.Join(s.Repo, "ignored.log")); err != nil || string(b) != "i\n" {
+		t.Errorf("ignored.log in the worktree: %q, %v", b, err)
+	}
+	w.git("add", "-A")
+	if names := w.git("diff", "--cached", "--name-only"); strings.Contains(names, "belay") || strings.Contains(names, "worktree") {
+		t.Errorf("git add -A stages %s", names)
+	}
+	if got := w.must(0, "goals", "--repo", w.repo).out; !strings.Contains(got, w.goal()) {
+		t.Errorf("it is not listed under the user's repository: %s", got)
+	}
+	w.must(0, "audit", w.goal())
+	if got := w.must(0, "show", w.goal()).out; !strings.Contains(got, "worktree "+s.Worktree.Dir+" of "+w.repo) {
+		t.Errorf("show: %s", got)
+	}
+	// Two at a time on one repository.
+	w.must(0, runToy(w.script("steps:\n"+stepRead+stepFix+stepTest+stepDone), "--worktree", "--queue")...)
+}
+
+// TestAWorktreeThatTheUsersGitWouldStageIsRefused names the remedy.
+func TestAWorktreeThatTheUsersGitWouldStageIsRefused(t *testing.T) {
+	t.Parallel()
+	w := isolated(t)
+	w.env = append(w.env, "BELAY_STATE="+filepath.Join(w.repo, ".belay"))
+	r := w.belay(runToy(w.script("steps:\n"+stepDone), "--worktree")...)
+	if r.code == 0 || !strings.Contains(r.err, "BELAY_WORKTREES") {
+		t.Errorf("%v", r)
+	}
+	list, err := os.ReadDir(w.repo)
+	for _, e := range list {
+		if err != nil || strings.Contains(e.Name(), "worktrees") {
+			t.Errorf("left behind: %s, %v", e.Name(), err)
+		}
+	}
+}
