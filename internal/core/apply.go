@@ -100,6 +100,7 @@ func (s *State) applyGoal(e event.Event) bool {
 		s.Budget.Limits = p.Spec.Limits
 	case event.GoalRevised:
 		s.Version, s.Spec = p.Version, p.Spec
+		s.Talk.Revised = e.Seq
 		if s.Status == lifecycle.Verifying {
 			s.Status = lifecycle.Active
 		}
@@ -113,7 +114,8 @@ func (s *State) applyGoal(e event.Event) bool {
 	case event.GoalResumed:
 		s.Pause, s.HandOff, s.Strikes = nil, nil, 0
 		s.Takeovers, s.Blocked = 0, 0
-		s.Retry, s.CompactTried = nil, false
+		s.Retry = nil
+		s.Talk.afresh()
 		s.afresh()
 	case event.GoalCancelled:
 		s.Wait, s.Pause, s.Claim, s.Verification = nil, nil, nil, nil
@@ -186,13 +188,14 @@ func (s *State) applyTurn(e event.Event) bool {
 				s.Status, s.Verification = lifecycle.Active, nil
 			}
 		}
-		s.Said = appendCapped(s.Said, p.Text, maxSaid)
+		s.Said = appendCapped(s.Said, Mail{Seq: e.Seq, Mode: p.Mode, Text: p.Text}, maxSaid)
 		s.Strikes = 0
 		s.Way.Afresh()
 	case event.ModelRequested:
 		s.Requests++
 		s.Request = &Request{ID: p.Request, Turn: e.Turn, Event: e.ID, Attempt: p.Attempt,
 			MaxOutput: p.MaxOutput, Through: p.Through, Taken: p.Taken}
+		s.Talk.requested(e.Seq, p)
 		s.Budget.Reserve(p.Request, p.Reserved)
 		if s.Turn != nil {
 			s.Turn.Steps++
@@ -208,7 +211,8 @@ func (s *State) applyTurn(e event.Event) bool {
 		s.settle(p.Request, event.Amount{Steps: 1, Tokens: p.Usage.Total(), CostMicros: p.CostMicros})
 		s.takeMail(s.Request.Taken)
 		s.Takeovers = 0
-		s.Request, s.Retry, s.CompactTried = nil, nil, false
+		s.Request, s.Retry = nil, nil
+		s.Talk.answered()
 		s.Way.Replied(p.Usage.Total())
 		if s.Turn != nil {
 			s.Turn.Replies++
@@ -221,7 +225,8 @@ func (s *State) applyTurn(e event.Event) bool {
 		}
 		s.requestFailed(e, p)
 	case event.ContextCompacted:
-		s.Compacted, s.CompactTried = p.Through, true
+		s.Compacted = p.Through
+		s.Talk.compacted(p, s.grounds())
 		s.Way.Afresh() // the model has lost sight of what it saw
 	default:
 		return false
@@ -294,7 +299,7 @@ func (s *State) applyOperation(e event.Event) bool {
 		s.Ops++
 		s.Open = append(s.Open, operation.Op{ID: e.Op, Tool: p.Tool, Effect: p.Effect, CallID: p.CallID,
 			Request: p.Request, Args: p.Arguments, ArgsHash: argsHash(p.Tool, p.Arguments), Access: p.Access,
-			Criterion: p.Criterion, Proposal: e.ID, Phase: operation.Proposed})
+			Criterion: p.Criterion, Proposal: e.ID, Seq: e.Seq, Phase: operation.Proposed})
 	case event.OperationRejected:
 		o := s.move(e, func(o operation.Op) (operation.Op, error) { return o.Reject(p.Outcome) })
 		s.Approvals.Withdraw(e.Op)
@@ -488,8 +493,10 @@ func (s *State) reconcile(e event.Event, p event.OperationReconciled) {
 			return
 		}
 		s.InDoubt = append(s.InDoubt[:i:i], s.InDoubt[i+1:]...)
+		s.Talk.Settled = append(s.Talk.Settled[:len(s.Talk.Settled):len(s.Talk.Settled)], Settled{Proposal: o.Seq, By: e.Seq})
 		s.afresh() // what the doubt refused is no failure any more
 		if n.Open() {
+			n.Again = e.Seq
 			s.Open = append(s.Open, n)
 		}
 		return
@@ -501,6 +508,7 @@ func (s *State) applyWorkspace(e event.Event) bool {
 	switch p := e.Payload.(type) {
 	case event.WorkspaceAttached:
 		s.Workspace, s.Place = &p, p.Place
+		s.Talk.Attached = e.Seq
 		s.Revision = event.Revision{N: 0, Tree: p.Tree}
 		s.Progress.Moved(p.Tree)
 		s.Way.Moved(p.Tree, nil, false)

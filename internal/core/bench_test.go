@@ -24,7 +24,7 @@ func longGoal(tb testing.TB) core.State {
 		s.Files[fmt.Sprintf("internal/some/package/file%d.go", i)] = fmt.Sprintf("%064d", i)
 	}
 	for i := range 200 {
-		s.Said = append(s.Said, fmt.Sprint("a message of the user ", i))
+		s.Said = append(s.Said, core.Mail{Seq: uint64(i), Text: fmt.Sprint("a message of the user ", i)})
 		s.Decisions = append(s.Decisions, core.Decision{Seq: uint64(i), Decision: "a decision", Reason: "a reason"})
 	}
 	for i := range 500 {

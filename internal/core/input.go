@@ -136,6 +136,9 @@ type (
 		Taken []uint64
 		// Tokens is the counted input, an upper bound.
 		Tokens int64
+		// Cut is how far a compaction should go to leave the tail of the
+		// conversation: the seq of an answered request, 0 for none.
+		Cut uint64
 		// Window and MaxOutput are the model's, 0 when unknown.
 		Window, MaxOutput int64
 		// Prices in millionths of a US dollar per million tokens.

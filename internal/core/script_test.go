@@ -512,7 +512,8 @@ func (b *bench) workersSay(verb, rest string, plain []string, keys map[string]st
 		}
 		p := num(keys, "price", 0)
 		return b.worker(w, core.Composed{Head: head, Taken: taken, Tokens: num(keys, "tokens", 1000), Window: num(keys, "window", 0),
-			MaxOutput: num(keys, "max_output", 0), InputPrice: p, OutputPrice: p, PriceKnown: p > 0, Bytes: 4000})
+			MaxOutput: num(keys, "max_output", 0), InputPrice: p, OutputPrice: p, PriceKnown: p > 0, Bytes: num(keys, "bytes", 4000),
+			Cut: uint64(num(keys, "cut", 0))})
 	case "reply":
 		return b.worker(w, b.reply(rest))
 	case "fail":

@@ -45,8 +45,22 @@ const (
 	// one the conversation, and the memory it takes, would grow for ever.
 	DefaultWindow = 128_000
 	// CompactAt is the share of the window, in percent, at which the
-	// conversation is compacted before the next request.
-	CompactAt = 80
+	// conversation is compacted before the next request, and CompactLast that
+	// share when what always stays takes most of the room.
+	CompactAt   = 80
+	CompactLast = 95
+	// MarginAt is the share of a refused size that counts as the window.
+	MarginAt = 90
+	// MaxView is the size at which a conversation is compacted although the
+	// window has room, in tokens: each later request sends all of it again.
+	MaxView = 100_000
+	// TailShare is the share of that size, in percent, that the latest exchanges
+	// may keep at a compaction.
+	TailShare     = 20
+	bytesPerToken = 3
+	// MaxLevel is how often one request is made smaller before the goal is
+	// handed off.
+	MaxLevel = 3
 )
 
 func or(v, def int64) int64 {

@@ -70,10 +70,10 @@ type State struct {
 	Requests int      `json:"requests"`
 	// Retry is set between a failed request and the next attempt.
 	Retry *Retry `json:"retry,omitempty"`
-	// Compacted is the seq through which a summary stands for the
-	// conversation; CompactTried says that no response came since.
-	Compacted    uint64 `json:"compacted,omitempty"`
-	CompactTried bool   `json:"compact_tried,omitempty"`
+	// Compacted is the seq through which a summary stands for the conversation;
+	// Talk is what is known of its size and beginnings.
+	Compacted uint64       `json:"compacted,omitempty"`
+	Talk      Conversation `json:"conversation,omitzero"`
 
 	// Open are the operations that owe their outcome, in the order given.
 	Open []operation.Op `json:"open,omitempty"`
@@ -131,8 +131,8 @@ type State struct {
 
 	// Inbox are user messages that no request has taken in yet.
 	Inbox []Mail `json:"inbox,omitempty"`
-	// Said are all user messages, verbatim, for compaction.
-	Said []string `json:"said,omitempty"`
+	// Said are the user's messages, verbatim, for compaction.
+	Said []Mail `json:"said,omitempty"`
 }
 
 // Fault is the error a goal failed or was handed off with, in short.
@@ -267,7 +267,7 @@ type Verification struct {
 	GivenUp map[string]string `json:"given_up,omitempty"`
 }
 
-// Mail is a user message that waits to be taken in.
+// Mail is a user message.
 type Mail struct {
 	Seq  uint64            `json:"seq"`
 	Mode event.MessageMode `json:"mode"`
@@ -280,7 +280,7 @@ const (
 	maxRecentFiles = 20
 	maxFailures    = 5
 	maxCheckpoints = 512
-	maxSaid        = 200
+	maxSaid        = 1000
 	maxDecisions   = 200
 	headText       = 2000 // characters of output kept for the snapshot
 )
@@ -300,7 +300,8 @@ func (s State) Clone() State {
 	s.Failures = append([]TestFailure(nil), s.Failures...)
 	s.Checkpoints = append([]Checkpoint(nil), s.Checkpoints...)
 	s.Inbox = append([]Mail(nil), s.Inbox...)
-	s.Said = append([]string(nil), s.Said...)
+	s.Said = append([]Mail(nil), s.Said...)
+	s.Talk.Grounds = append([]uint64(nil), s.Talk.Grounds...)
 	s.Decisions = append([]Decision(nil), s.Decisions...)
 	if s.Turn != nil {
 		t := *s.Turn

@@ -154,5 +154,9 @@ func askOf(set event.Settings, b Composed) budget.Ask {
 	if b.MaxOutput > 0 {
 		out = min(out, b.MaxOutput)
 	}
+	if b.Window > 0 {
+		// Providers refuse what could outgrow the window with its answer.
+		out = min(out, max(b.Window-b.Tokens, budget.MinOutput))
+	}
 	return budget.Ask{Input: b.Tokens, MaxOutput: out, InputPrice: b.InputPrice, OutputPrice: b.OutputPrice, PriceKnown: b.PriceKnown}
 }

@@ -195,9 +195,7 @@ func (w *step) composed(b Composed) {
 	if !w.holder() || b.Head != w.s.Mark || !w.modelsTurn() {
 		return
 	}
-	window := or(b.Window, DefaultWindow)
-	if b.Tokens*100 > window*CompactAt && !w.s.CompactTried {
-		w.compact(fmt.Sprintf("the request would take %d of %d tokens", b.Tokens, window), b.Bytes)
+	if w.tooLarge(b) {
 		return
 	}
 	ask := askOf(w.s.Settings, b)
@@ -272,11 +270,14 @@ func (w *step) replyFailed(b ReplyFailed) {
 	switch {
 	case !retryAt.IsZero():
 		w.park(b.Fault, r.Attempt, retryAt)
-	case b.Fault.Kind == fault.ContextOverflow && !w.s.CompactTried:
-		w.compact("the provider refused the request as too large", 0)
+	case b.Fault.Kind == fault.ContextOverflow && w.s.Talk.Level < MaxLevel:
+		// The next request is compacted before it is sent.
 	case b.Fault.Kind == fault.Superseded || b.Fault.Kind == fault.Interrupted:
 	default:
 		why := b.Fault.Error()
+		if b.Fault.Kind == fault.ContextOverflow {
+			giveUp = fmt.Sprintf("the request was made smaller %d times and is still refused as too large; a model with a larger window is needed", MaxLevel)
+		}
 		if giveUp != "" {
 			why = giveUp + ": " + why
 		}

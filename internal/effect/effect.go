@@ -105,6 +105,8 @@ type Live interface {
 type Conversation struct {
 	State    core.State
 	Messages []model.Message
+	// Cut is where a compaction would cut it.
+	Cut uint64
 }
 
 // Do executes an effect and returns the input that it leads to, or nil when

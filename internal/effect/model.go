@@ -40,7 +40,7 @@ func (c *Composer) Compose(ctx context.Context, e core.Compose, conv Conversatio
 		return nil, err
 	}
 	tokens += int64(float64(tokens) * info.CountError)
-	b := core.Composed{Head: e.Head, Taken: e.Taken, Tokens: tokens, Window: info.Window, MaxOutput: info.MaxOutput}
+	b := core.Composed{Head: e.Head, Taken: e.Taken, Tokens: tokens, Cut: conv.Cut, Window: info.Window, MaxOutput: info.MaxOutput}
 	if info.Price != nil {
 		// Writing to the cache may cost more than plain input: reserve for the dearer.
 		b.InputPrice, b.OutputPrice, b.PriceKnown = max(info.Price.Input, info.Price.CacheWrite), info.Price.Output, true

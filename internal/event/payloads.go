@@ -216,6 +216,9 @@ type ContextCompacted struct {
 	Before  int64  `json:"bytes_before"`
 	After   int64  `json:"bytes_after"`
 	Reason  string `json:"reason"`
+	// Level says how hard: from 2 on nothing stays beside what the model has not
+	// answered yet, and less of that with each level. 0 is level 1.
+	Level int `json:"level,omitempty"`
 }
 
 // PlanModeEntered closes the gate: the repository is read-only.

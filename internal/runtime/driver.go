@@ -396,7 +396,7 @@ func (d *driver) executor(ctx context.Context, e core.Effect) (func(context.Cont
 		if err := d.conversation(ctx); err != nil {
 			return nil, err
 		}
-		conv := effect.Conversation{State: state, Messages: d.talk.Messages(e.Taken)}
+		conv := effect.Conversation{State: state, Messages: d.talk.Messages(e.Taken), Cut: d.talk.Cut(core.Tail(d.Goal.Model.Info().Window))}
 		return func(ctx context.Context) (core.Body, error) { return d.composer.Compose(ctx, e, conv) }, nil
 	case core.Ask:
 		return func(ctx context.Context) (core.Body, error) { return d.composer.Ask(ctx, state, e) }, nil
@@ -404,24 +404,23 @@ func (d *driver) executor(ctx context.Context, e core.Effect) (func(context.Cont
 	return func(ctx context.Context) (core.Body, error) { return d.Goal.Do(ctx, state, e) }, nil
 }
 
-// conversation builds the transcript on first use: the goal, and what came
-// since the last compaction.
+// conversation builds the transcript on first use: from the few events that
+// it stands on, and from what is left of it since the last compaction.
 func (d *driver) conversation(ctx context.Context) error {
 	if d.talk != nil {
 		return nil
 	}
 	talk := transcript.Rebuild(nil)
-	after := d.state.Compacted
-	if after > 0 {
-		first, err := d.Ledger.Read(ctx, d.Goal.ID, 0, 1)
+	for _, seq := range d.state.Talk.Grounds {
+		ground, err := d.Ledger.Read(ctx, d.Goal.ID, seq-1, 1)
 		if err != nil {
 			return err
 		}
-		for _, e := range first {
+		for _, e := range ground {
 			talk.Add(e)
 		}
 	}
-	es, err := d.Ledger.Read(ctx, d.Goal.ID, after, 0)
+	es, err := d.Ledger.Read(ctx, d.Goal.ID, max(d.state.Talk.From, 1)-1, 0)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ type Builder struct {
 	head      []model.Message
 	version   int
 	spec      event.GoalSpec
+	stated    uint64 // the event that holds the spec
 	workspace string
 	// sealed is what requests have sent behind the head. The first seen of it
 	// stood in a request that the model has answered.
@@ -27,21 +28,27 @@ type Builder struct {
 	// pending are the texts that no request has sent, in order of their seq.
 	pending []text
 	asking  bool // a request is open
-	// requested is the model of the latest request.
-	requested string
-	pause     *event.GoalPaused
-	ops       map[string]*op
+	// requested is the model of the latest request, asked its seq, and answered
+	// the seq of the latest request with a response.
+	requested       string
+	asked, answered uint64
+	pause           *event.GoalPaused
+	ops             map[string]*op
 }
 
 // entry is a message with the seq of the event that it began with.
 type entry struct {
 	at      uint64
 	message model.Message
+	// asked is the seq of the request that a response answered.
+	asked uint64
+	user  bool // words of the user
 }
 
 // exchange is a response and one slot for the result of each of its calls.
 type exchange struct {
 	at    uint64
+	asked uint64
 	parts []event.Part
 	slots []slot
 }
@@ -62,6 +69,8 @@ type text struct {
 
 // op is what is kept of an operation.
 type op struct {
+	// settled says that nothing more can come of it.
+	settled   bool
 	tool      string
 	effect    event.EffectClass
 	criterion string
@@ -128,7 +137,7 @@ func (b *Builder) tail(taken []uint64) ([]entry, []text) {
 			left = append(left, t)
 			continue
 		}
-		out = append(out, entry{t.at, userMessage(t.text)})
+		out = append(out, entry{at: t.at, message: userMessage(t.text), user: t.user})
 	}
 	last := model.User
 	if n := len(out); n > 0 {
@@ -137,7 +146,7 @@ func (b *Builder) tail(taken []uint64) ([]entry, []text) {
 		last = b.sealed[n-1].message.Role
 	}
 	if last == model.Assistant { // providers answer users only
-		out = append(out, entry{b.through, userMessage(note(goOn))})
+		out = append(out, entry{at: b.through, message: userMessage(note(goOn))})
 	}
 	return out, left
 }
@@ -146,7 +155,7 @@ func (x *exchange) entries() []entry {
 	if x == nil {
 		return nil
 	}
-	out := []entry{{x.at, model.Message{Role: model.Assistant, Parts: x.parts}}}
+	out := []entry{{at: x.at, message: model.Message{Role: model.Assistant, Parts: x.parts}, asked: x.asked}}
 	if len(x.slots) == 0 {
 		return out
 	}
@@ -158,7 +167,7 @@ func (x *exchange) entries() []entry {
 		}
 		results[i] = model.ToolResult{CallID: s.call.CallID, Tool: s.call.Tool, Text: notEnded(s.op), Error: true}
 	}
-	return append(out, entry{x.at, model.Message{Role: model.ToolRole, Results: results}})
+	return append(out, entry{at: x.at, message: model.Message{Role: model.ToolRole, Results: results}})
 }
 
 // seal makes permanent what a request sends.
@@ -210,11 +219,11 @@ func (b *Builder) addTurn(e event.Event) bool {
 	switch p := e.Payload.(type) {
 	case event.UserMessage:
 		if e.Op == "" { // an answer is the result of its question's call
-			b.pending = append(b.pending, text{at: e.Seq, user: true, text: userWords(p.Text)})
+			b.pending = append(b.pending, text{at: e.Seq, user: true, text: userWords(p.Text, e.Seq)})
 		}
 	case event.ModelRequested:
 		b.seal(p.Taken)
-		b.asking = true
+		b.asking, b.asked = true, e.Seq
 		if b.requested != "" && p.Model != b.requested {
 			// The request was composed before its model was recorded, so the
 			// note comes after its response.
@@ -238,9 +247,9 @@ func (b *Builder) respond(e event.Event, p event.ModelResponded) {
 		b.seal(nil) // a response without its request: what came before stands
 	}
 	b.asking = false
-	b.seen = len(b.sealed)
+	b.seen, b.answered = len(b.sealed), b.asked
 	if len(p.Parts) > 0 {
-		x := &exchange{at: e.Seq, parts: make([]event.Part, len(p.Parts))}
+		x := &exchange{at: e.Seq, asked: b.asked, parts: make([]event.Part, len(p.Parts))}
 		for i, part := range p.Parts {
 			x.parts[i] = stored(part)
 			if part.Kind == event.PartCall {
@@ -254,33 +263,11 @@ func (b *Builder) respond(e event.Event, p event.ModelResponded) {
 	}
 }
 
-// compact puts a summary in the place of what the model has answered to.
-func (b *Builder) compact(e event.Event, p event.ContextCompacted) {
-	b.asking = false
-	b.sealed = append(b.sealed, b.open.entries()...)
-	b.close()
-	var kept []entry
-	seen := 0
-	for i, s := range b.sealed {
-		switch {
-		case s.at > p.Through:
-			kept = append(kept, s)
-			if i < b.seen {
-				seen++
-			}
-		case i >= b.seen:
-			kept = append(kept, entry{s.at, shortened(s.message)})
-		}
-	}
-	b.sealed, b.seen = kept, seen
-	b.setHead(summaryWords(p.Summary, e.Seq))
-}
-
 // setHead states the goal in its newest version, the workspace as it was found,
 // and the summary if there is one.
-func (b *Builder) setHead(summary string) {
+func (b *Builder) setHead(summary string, level int) {
 	b.head = nil
-	for _, words := range []string{goalWords(b.version, b.spec), b.workspace, summary} {
+	for _, words := range []string{goalWords(b.version, b.spec, b.stated, level), b.workspace, summary} {
 		if words != "" {
 			b.head = append(b.head, userMessage(words))
 		}
@@ -294,15 +281,18 @@ func (b *Builder) addOperation(e event.Event) bool {
 		b.propose(e, p)
 	case event.OperationRejected:
 		b.outcome(e, func(o *op, _ int) (string, bool) { return rejectedWords(e.Op, o.tool, p), true })
+		b.known(e).settled = true
 	case event.ApprovalDenied:
 		b.outcome(e, func(*op, int) (string, bool) { return deniedWords(e.Op, p), true })
+		b.known(e).settled = true
 	case event.OperationFinished:
 		b.outcome(e, func(_ *op, limit int) (string, bool) {
 			return finishedWords(e.Op, e.Seq, p, limit), p.Outcome != event.Succeeded
 		})
+		b.known(e).settled = p.Outcome != event.OutcomeUnknown
 	case event.OperationReconciled:
 		o := b.known(e)
-		o.again = o.again || p.Retry
+		o.again, o.settled = o.again || p.Retry, !p.Retry
 		b.note(e, reconciledWords(e.Op, o.tool, e.Seq, p))
 	default:
 		return false
@@ -365,11 +355,11 @@ func (b *Builder) outcome(e event.Event, words func(o *op, limit int) (string, b
 func (b *Builder) addFact(e event.Event) {
 	switch p := e.Payload.(type) {
 	case event.GoalReceived:
-		b.version, b.spec = p.Version, p.Spec
-		b.setHead("")
+		b.version, b.spec, b.stated = p.Version, p.Spec, e.Seq
+		b.setHead("", 0)
 	case event.GoalRevised:
-		b.version, b.spec = p.Version, p.Spec
-		b.pending = append(b.pending, text{at: e.Seq, text: revisedWords(p)})
+		b.version, b.spec, b.stated = p.Version, p.Spec, e.Seq
+		b.pending = append(b.pending, text{at: e.Seq, text: revisedWords(p, e.Seq)})
 	case event.GoalPaused:
 		b.pause = &p
 	case event.GoalResumed:
@@ -380,7 +370,7 @@ func (b *Builder) addFact(e event.Event) {
 	case event.WorkspaceAttached:
 		b.workspace = note(workspaceWords(p, len(b.spec.Acceptance) == 0))
 		if b.requested == "" && len(b.head) > 0 {
-			b.setHead("")
+			b.setHead("", 0)
 		} else {
 			b.pending = append(b.pending, text{at: e.Seq, text: b.workspace})
 		}

@@ -77,12 +77,13 @@ func path(p string) string {
 
 // shortened is a message that a compaction keeps because the model has not
 // answered it yet, so short that it cannot make the next request overflow too.
-func shortened(m model.Message) model.Message {
-	m.Text = cut(m.Text, MaxUnseen, "")
+// limit is what it may take altogether.
+func shortened(m model.Message, limit int) model.Message {
+	m.Text = cut(m.Text, limit, "")
 	if n := len(m.Results); n > 0 {
 		results := make([]model.ToolResult, n)
 		for i, r := range m.Results {
-			r.Text = cut(r.Text, max(MaxUnseen/n, 256), "by the compaction; call again for what you need")
+			r.Text = cut(r.Text, max(limit/n, 256), "by the compaction; call again for what you need")
 			results[i] = r
 		}
 		m.Results = results
@@ -90,16 +91,16 @@ func shortened(m model.Message) model.Message {
 	if n := len(m.Parts); n > 0 {
 		parts := make([]event.Part, 0, n)
 		for _, p := range m.Parts {
-			limit := max(MaxUnseen/n, 256)
-			p.Text = cut(p.Text, limit, "")
-			if len(p.Arguments) > limit {
+			each := max(limit/n, 256)
+			p.Text = cut(p.Text, each, "")
+			if len(p.Arguments) > each {
 				b, err := json.Marshal(map[string]string{"belay": leftOut(len(p.Arguments), "")})
 				if err != nil {
 					panic("transcript: a string is always encodable: " + err.Error())
 				}
 				p.Arguments = string(b)
 			}
-			if len(p.Data) > 2*MaxUnseen {
+			if len(p.Data) > 2*limit {
 				if p.Kind != event.PartCall {
 					continue // reasoning that outgrows the window cannot go back
 				}

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"belay/internal/core"
 	"belay/internal/event"
 	"belay/internal/model"
 	"belay/internal/transcript"
@@ -75,12 +76,17 @@ func TestTheRunsReachWhatTheyAreFor(t *testing.T) {
 // with the one before it, and takes in each user message once.
 func checkRequests(t *rapid.T, s *sim) {
 	b := &transcript.Builder{}
+	state := core.State{}
 	for i, r := range s.requests {
 		if err := transcript.Check(r.messages); err != nil {
 			t.Fatalf("request at %d: %v", r.seq, err)
 		}
 		for b.Through() < r.seq {
+			state = core.Fold(state, s.events[b.Through():b.Through()+1])
 			b.Add(s.events[b.Through()])
+		}
+		if got := reopened(state, s.events[:r.seq]).Messages(nil); !reflect.DeepEqual(got, r.messages) {
+			t.Fatalf("the request at %d, built from event %d and %v:\n%s\n%s", r.seq, state.Talk.From, state.Talk.Grounds, js(r.messages), js(got))
 		}
 		again := b.Messages(nil)
 		if !reflect.DeepEqual(again, r.messages) {

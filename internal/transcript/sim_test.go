@@ -162,6 +162,19 @@ func (s *sim) crash() {
 	}
 }
 
+// reopened is the conversation as a worker builds it that comes anew: from the
+// events that the state names.
+func reopened(s core.State, events []event.Event) *transcript.Builder {
+	b := &transcript.Builder{}
+	for _, seq := range s.Talk.Grounds {
+		b.Add(events[seq-1])
+	}
+	for _, e := range events[max(s.Talk.From, 1)-1:] {
+		b.Add(e)
+	}
+	return b
+}
+
 func (s *sim) claim() {
 	if !s.state.Runnable(s.now) {
 		s.person()
@@ -173,7 +186,7 @@ func (s *sim) claim() {
 		s.fence++
 	}
 	s.worker, s.holds = fmt.Sprint("w", s.workers), s.fence
-	s.builder = transcript.Rebuild(s.events)
+	s.builder = reopened(s.state, s.events)
 	s.step(s.worker, s.holds, core.Claimed{Worker: s.worker, Takeover: takeover})
 }
 
@@ -245,7 +258,7 @@ func (s *sim) perform(e core.Effect) core.Body {
 		if err := transcript.Check(s.composed); err != nil {
 			s.t.Fatalf("composed at %d: %v", e.Head, err)
 		}
-		c := core.Composed{Head: e.Head, Taken: e.Taken, Tokens: 500, MaxOutput: 2000, Window: 100_000}
+		c := core.Composed{Head: e.Head, Taken: e.Taken, Tokens: 500, MaxOutput: 2000, Window: 100_000, Cut: s.builder.Cut(s.pick(3000))}
 		if s.one(8) {
 			c.Tokens = 90_000
 		}

@@ -37,7 +37,10 @@ const (
 
 func note(words string) string { return markBelay + words }
 
-func userWords(s string) string { return markUser + cut(valid(s), MaxUserText, "") }
+func userWords(s string, at uint64) string { return markUser + cut(valid(s), MaxUserText, holds(at)) }
+
+// holds says where the whole of a text is.
+func holds(seq uint64) string { return fmt.Sprintf("event %d of this goal holds the whole", seq) }
 
 func leftOut(bytes int, whole string) string {
 	s := fmt.Sprintf("[… %d bytes left out", bytes)
@@ -55,7 +58,7 @@ func address(r event.Ref) string {
 // shown is a text of an event as the model sees it, with the address of the
 // whole when something is missing.
 func shown(t event.Text, seq uint64, limit int) string {
-	s, whole := valid(t.Head), fmt.Sprintf("event %d of this goal holds the whole", seq)
+	s, whole := valid(t.Head), holds(seq)
 	if !t.Whole.IsZero() {
 		whole = address(t.Whole)
 	}
@@ -267,17 +270,17 @@ func reconciledWords(opID, tool string, seq uint64, p event.OperationReconciled)
 }
 
 // goalWords is the goal in the user's name: text, constraints, criteria.
-func goalWords(version int, g event.GoalSpec) string {
+func goalWords(version int, g event.GoalSpec, at uint64, level int) string {
 	s := markUser + "The goal"
 	if version > 1 {
 		s += fmt.Sprintf(" (version %d)", version)
 	}
-	return s + ":\n" + specWords(g)
+	return s + ":\n" + specWords(g, at, MaxUserText>>(4*max(level-2, 0)))
 }
 
-func specWords(g event.GoalSpec) string {
+func specWords(g event.GoalSpec, at uint64, limit int) string {
 	var b strings.Builder
-	b.WriteString(cut(strings.TrimSpace(valid(g.Text)), MaxUserText, ""))
+	b.WriteString(cut(strings.TrimSpace(valid(g.Text)), limit, holds(at)))
 	if len(g.Constraints) > 0 {
 		b.WriteString("\n\nConstraints, which hold whatever happens:")
 		for _, c := range g.Constraints {
@@ -358,8 +361,8 @@ func artifactWords(c event.Criterion) string {
 	return what
 }
 
-func revisedWords(p event.GoalRevised) string {
-	return fmt.Sprintf("%sThe goal, revised. This version, %d, stands in the place of every earlier one:\n%s", markUser, p.Version, specWords(p.Spec))
+func revisedWords(p event.GoalRevised, at uint64) string {
+	return fmt.Sprintf("%sThe goal, revised. This version, %d, stands in the place of every earlier one:\n%s", markUser, p.Version, specWords(p.Spec, at, MaxUserText))
 }
 
 // workspaceWords says where the work takes place.
@@ -474,8 +477,8 @@ func modelSwitched(request, from, to string) string {
 	return fmt.Sprintf("From request %s on, %s answers; the responses before it are by %s.", request, line(to), line(from))
 }
 
-func summaryWords(t event.Text, seq uint64) string {
-	s := strings.TrimSpace(shown(t, seq, MaxSummary))
+func summaryWords(t event.Text, seq uint64, level int) string {
+	s := strings.TrimSpace(shown(t, seq, MaxSummary>>(2*max(level-1, 0))))
 	if s == "" {
 		s = "The conversation up to here was left out; its summary is empty."
 	}

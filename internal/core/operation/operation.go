@@ -41,8 +41,11 @@ type Op struct {
 	ArgsHash  string            `json:"arguments_hash"`
 	Access    event.Access      `json:"access"`
 	Criterion string            `json:"criterion,omitempty"`
-	// Proposal is the event id of the proposal, the cause of what follows.
+	// Proposal is the event id of the proposal, the cause of what follows; Seq is
+	// its seq, and Again that of the word to run it again after a doubt.
 	Proposal string `json:"proposal"`
+	Seq      uint64 `json:"seq,omitempty"`
+	Again    uint64 `json:"again,omitempty"`
 
 	Phase Phase `json:"phase"`
 	// Attempt counts physical executions from 1; 0 before the first.
