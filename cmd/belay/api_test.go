@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
-	"belay/internal/client"
+	"belay/client"
 	"belay/internal/event"
 )
 
@@ -325,7 +325,7 @@ func TestTokensOfTheCommandLineHoldForTheServer(t *testing.T) {
 	t.Parallel()
 	s := newWorld(t, toy()).serveAPI()
 	watch := &client.Client{URL: s.c.URL, Token: s.token("watch")}
-	if _, err := watch.Goals(t.Context()); err != nil {
+	if _, err := watch.Goals(t.Context(), client.Which{}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := watch.Start(t.Context(), client.StartGoal{Text: "x", Repo: s.repo})
@@ -343,7 +343,7 @@ func TestTokensOfTheCommandLineHoldForTheServer(t *testing.T) {
 		t.Errorf("it does not say where the console is: %v", r)
 	}
 	s.must(0, "token", "revoke", list[1].ID)
-	if _, err := watch.Goals(t.Context()); err == nil || err.(*client.Problem).Status != 401 {
+	if _, err := watch.Goals(t.Context(), client.Which{}); err == nil || err.(*client.Problem).Status != 401 {
 		t.Errorf("a revoked token: %v", err)
 	}
 	s.must(2, "token", "revoke", list[1].ID)

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"belay/internal/client"
+	"belay/client"
 	"belay/internal/event"
 )
 

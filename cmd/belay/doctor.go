@@ -152,6 +152,7 @@ var known = []struct{ name, what string }{
 	{"place", "the name of this state directory: what was started elsewhere cannot be looked at here"},
 	{"tokens.json", "the tokens of belay serve, as hashes (belay token list)"},
 	{"serve.url", "where belay serve listened last, for the address that belay token prints"},
+	{"serve.json", "how the command line finds the belay serve that runs here; stale after one that was killed"},
 	{"serve.sock", "the socket of belay serve; left by one that was killed, the next one replaces it"},
 	{".probe", "held while a sandbox is probed, so that what a killed probe left can be removed"},
 	{"probes", "which sandboxes hold here, until the machine or belay changes: a cache"},

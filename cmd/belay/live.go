@@ -10,7 +10,7 @@ import (
 )
 
 // screen shows a goal live on this process's terminal.
-func screen(ctx context.Context, s *service.Service, goal string, color bool, work func(context.Context, service.AttendOptions) error) (left bool, err error) {
+func screen(ctx context.Context, s service.Door, goal string, color bool, work func(context.Context, service.AttendOptions) error) (left bool, err error) {
 	err = tui.Show(ctx, tui.Options{Service: s, Goal: goal, In: os.Stdin, Out: os.Stdout, Color: color, Work: work})
 	if errors.Is(err, tui.ErrLeft) {
 		return true, nil
@@ -18,6 +18,6 @@ func screen(ctx context.Context, s *service.Service, goal string, color bool, wo
 	return false, err
 }
 
-func top(ctx context.Context, s *service.Service, color bool) error {
+func top(ctx context.Context, s service.Door, color bool) error {
 	return tui.Top(ctx, s, os.Stdin, os.Stdout, color)
 }

@@ -38,7 +38,7 @@ func run() (code int) {
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Terminal: term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())),
 		Screen:   screen, Top: top,
-		Getenv: os.Getenv, Open: open, Doctor: doctor, Background: background, Serve: serve, ServedAt: servedAt, Tokens: tokens, Version: version, Redact: secrets().Text,
+		Getenv: os.Getenv, Open: open, Server: server, Doctor: doctor, Background: background, Serve: serve, ServedAt: servedAt, Tokens: tokens, Version: version, Redact: secrets().Text,
 		More: []*cobra.Command{eval.Root(eval.Env{Belay: os.Executable, Version: version, Config: configDir, Command: checkCommand})},
 	}, os.Args[1:])
 }

@@ -180,22 +180,19 @@ func replaceFile(path string, b []byte) error {
 	return os.Rename(tmp.Name(), path)
 }
 
-// checkPolicy reads a policy file of either kind and says what is wrong with
-// it. The warnings are what a repository's file cannot do.
-func checkPolicy(path string) (rules []event.Rule, warnings []string, err error) {
-	if _, err := os.Stat(path); err != nil {
-		return nil, nil, err
-	}
-	if filepath.Base(path) == "belay.yaml" {
+// checkPolicy reads the text of a policy file of either kind and says what is
+// wrong with it. The warnings are what a repository's file cannot do.
+func checkPolicy(name string, text []byte) (rules []event.Rule, warnings []string, err error) {
+	if filepath.Base(name) == "belay.yaml" {
 		var f repoFile
-		if err := readYAML(path, &f); err != nil {
+		if err := decodeYAML(name, text, &f); err != nil {
 			return nil, nil, err
 		}
 		rules, warnings = policy.Narrow(f.Policy.Rules)
 		return rules, warnings, policy.CheckRules(f.Policy.Rules)
 	}
 	var f ruleFile
-	if err := readYAML(path, &f); err != nil {
+	if err := decodeYAML(name, text, &f); err != nil {
 		return nil, nil, err
 	}
 	return f.Rules, nil, policy.CheckRules(f.Rules)

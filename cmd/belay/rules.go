@@ -91,6 +91,10 @@ func readYAML(path string, v any) error {
 	if err != nil {
 		return err
 	}
+	return decodeYAML(path, b, v)
+}
+
+func decodeYAML(path string, b []byte, v any) error {
 	d := yaml.NewDecoder(bytes.NewReader(b))
 	d.KnownFields(true)
 	if err := d.Decode(v); err != nil && !errors.Is(err, io.EOF) {

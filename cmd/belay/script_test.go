@@ -1,15 +1,19 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -23,12 +27,51 @@ var update = flag.Bool("update", false, "rewrite the golden parts of scripts")
 //	exits N belay ARG...   run and want exit code N
 //	goal                   set $G to the id of the newest goal
 //	plain FILE             write the last standard output to FILE with ids, times and counts masked
+//	[server]       whether a server runs, which goes on by itself after an answer
 //	lines NAME...          the last standard output has these texts in this order
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	testscript.Run(t, testscript.Params{
+	p := scripts()
+	p.UpdateScripts = *update
+	testscript.Run(t, p)
+}
+
+// TestScriptsOverAServer plays the same scripts while a server runs on their
+// state: its worker does the work, and nothing that is printed is different.
+func TestScriptsOverAServer(t *testing.T) {
+	t.Parallel()
+	p := scripts()
+	alone := p.Setup
+	p.Condition = func(name string) (bool, error) { return name == "server", nil }
+	p.Setup = func(e *testscript.Env) error {
+		if err := alone(e); err != nil {
+			return err
+		}
+		var said bytes.Buffer
+		c := exec.Command("belay", "serve", "--listen", "off", "--json")
+		c.Env, c.Dir, c.Stderr = environment(e.WorkDir), e.WorkDir, &said
+		out, err := c.StdoutPipe()
+		if err == nil {
+			err = c.Start()
+		}
+		if err != nil {
+			return err
+		}
+		e.Defer(func() {
+			_ = c.Process.Signal(syscall.SIGTERM)
+			_ = c.Wait()
+		})
+		if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+			return fmt.Errorf("the server does not listen: %w\n%s", err, said.String())
+		}
+		return nil
+	}
+	testscript.Run(t, p)
+}
+
+func scripts() testscript.Params {
+	return testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
-		UpdateScripts:       *update,
 		RequireUniqueNames:  true,
 		RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
@@ -38,8 +81,9 @@ func TestScripts(t *testing.T) {
 			}
 			return os.MkdirAll(filepath.Join(e.WorkDir, "home"), 0o755)
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": scriptExits, "goal": scriptGoal, "plain": scriptPlain, "lines": scriptLines},
-	})
+		Condition: func(string) (bool, error) { return false, nil },
+		Cmds:      map[string]func(*testscript.TestScript, bool, []string){"exits": scriptExits, "goal": scriptGoal, "plain": scriptPlain, "lines": scriptLines},
+	}
 }
 
 func scriptExits(ts *testscript.TestScript, neg bool, args []string) {

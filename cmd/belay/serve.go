@@ -10,9 +10,9 @@ import (
 	"runtime"
 	"strings"
 
+	"belay/client"
 	"belay/internal/api"
 	"belay/internal/cli"
-	"belay/internal/client"
 	"belay/internal/console"
 	"belay/internal/service"
 	"belay/internal/token"
@@ -87,11 +87,16 @@ func serve(ctx context.Context, o cli.OpenOptions, so cli.ServeOptions) (err err
 	served := make(chan error, 1)
 	worked := make(chan error, 1)
 	listening := make(chan struct{})
+	retract := func() {}
 	go func() {
 		served <- a.Serve(ctx, l, func(urls []string) {
 			if l.Addr != "" {
 				// A convenience for belay token; nothing depends on it.
 				_ = os.WriteFile(filepath.Join(state, "serve.url"), []byte(urls[0]+"\n"), 0o600)
+			}
+			var err error
+			if retract, err = found(state, o, l.Socket); err != nil {
+				fmt.Fprintln(os.Stderr, "belay: the command line will not find this server: "+err.Error())
 			}
 			so.Ready(urls)
 			close(listening)
@@ -107,10 +112,27 @@ func serve(ctx context.Context, o cli.OpenOptions, so cli.ServeOptions) (err err
 		}
 		cancel()
 	}()
-	if err = <-served; errors.Is(err, api.ErrListen) {
+	err = <-served
+	retract()
+	if errors.Is(err, api.ErrListen) {
 		err = fmt.Errorf("%w: %w", service.ErrUsage, err)
 	}
 	return errors.Join(err, <-worked)
+}
+
+// found lets the command line find this server, if it has a socket.
+func found(state string, o cli.OpenOptions, socket string) (func(), error) {
+	if socket == "" {
+		return func() {}, nil
+	}
+	s, err := servingHere(o, socket)
+	if err == nil {
+		var retract func()
+		if retract, err = announce(state, s); err == nil {
+			return retract, nil
+		}
+	}
+	return func() {}, err
 }
 
 func findings(fs []cli.Finding) []client.Finding {

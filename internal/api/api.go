@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"belay/internal/client"
+	"belay/client"
 	"belay/internal/service"
 	"belay/internal/token"
 )

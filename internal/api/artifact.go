@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"belay/internal/client"
+	"belay/client"
 )
 
 // artifact serves content by its address, whole or in ranges. Whatever it is,

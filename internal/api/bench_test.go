@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"belay/client"
 	"belay/internal/event"
 	"belay/internal/ledger"
 	"belay/internal/token"
@@ -71,7 +72,7 @@ func BenchmarkListOfGoals(b *testing.B) {
 	}
 	c := w.client(token.Watch)
 	for b.Loop() {
-		if rows, err := c.Goals(b.Context()); err != nil || len(rows) != 1000 {
+		if rows, err := c.Goals(b.Context(), client.Which{}); err != nil || len(rows) != 1000 {
 			b.Fatal(len(rows), err)
 		}
 	}

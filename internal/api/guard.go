@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"belay/internal/client"
+	"belay/client"
 	"belay/internal/token"
 )
 

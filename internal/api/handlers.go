@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 
-	"belay/internal/client"
+	"belay/client"
 	"belay/internal/core"
 	"belay/internal/event"
 	"belay/internal/ledger"
@@ -59,6 +59,24 @@ func diff(c *call) (client.Diff, error) {
 	}
 	snap, err := c.Service.Snapshot(c.ctx, c.goal)
 	return client.Diff{Diff: text, Stat: snap.DiffStat, Revision: snap.Revision}, err
+}
+
+func snapshot(c *call) (core.Snapshot, error) {
+	if c.r.URL.Query().Get("at") == "" {
+		return c.Service.Snapshot(c.ctx, c.goal)
+	}
+	at, err := c.number("at", 0, 1<<62)
+	if err != nil {
+		return core.Snapshot{}, err
+	}
+	return c.Service.SnapshotAt(c.ctx, c.goal, at)
+}
+
+func limit(c *call, in client.SetLimits) (core.BudgetView, error) {
+	if err := c.Service.ExtendBudget(c.ctx, c.goal, in.Limits); err != nil {
+		return core.BudgetView{}, err
+	}
+	return budget(c)
 }
 
 func budget(c *call) (core.BudgetView, error) {
@@ -112,7 +130,7 @@ func startGoal(c *call, in client.StartGoal) (client.Started, error) {
 	}
 	set(&in.Model, c.Model)
 	if in.Model == "" {
-		return client.Started{}, bad("name a model, provider:name; the server has no default (BELAY_MODEL)")
+		return client.Started{}, bad("name a model: openai:NAME, anthropic:NAME or script:FILE; the server has no default (BELAY_MODEL)")
 	}
 	if in.Image != "" {
 		if in.Sandbox != "" && in.Sandbox != "container" {
@@ -299,32 +317,39 @@ func listRules(c *call) (client.Rules, error) {
 	if repo == "" {
 		repo = string(filepath.Separator)
 	}
-	rules, warnings, err := c.Service.Rules(repo)
-	return client.Rules{Rules: orNone(rules), Warnings: warnings}, asUsage(err)
+	rules, warnings, err := c.Service.ListRules(c.ctx, repo)
+	return client.Rules{Rules: orNone(rules), Warnings: warnings}, err
+}
+
+func checkRules(c *call, in client.RuleFile) (client.Rules, error) {
+	if in.Name == "" {
+		return client.Rules{}, bad("name is needed: it says what kind of file it is")
+	}
+	rules, warnings, err := c.Service.CheckRules(c.ctx, in.Name, []byte(in.Text))
+	return client.Rules{Rules: orNone(rules), Warnings: warnings}, err
 }
 
 func addRules(c *call, in client.Rules) (client.Rules, error) {
 	if len(in.Rules) == 0 {
 		return client.Rules{}, bad("rules are needed")
 	}
-	saved, err := c.Service.AddRules(in.Rules)
-	return client.Rules{Rules: orNone(saved)}, asUsage(err)
+	saved, err := c.Service.SaveRules(c.ctx, in.Rules)
+	return client.Rules{Rules: orNone(saved)}, err
 }
 
 func removeRule(c *call) error {
 	id := c.r.PathValue("id")
-	if err := c.Service.RemoveRules([]string{id}); err != nil {
-		return asUsage(err)
+	if err := c.Service.DropRules(c.ctx, []string{id}); err != nil {
+		return err
 	}
 	return c.json(http.StatusOK, client.Revoked{Revoked: []string{id}})
 }
 
-// asUsage marks an error of a policy file as the caller's to mend.
-func asUsage(err error) error {
-	if err == nil {
-		return nil
+func revokeRules(c *call, in client.Revoke) (client.Revoked, error) {
+	if len(in.IDs) == 0 {
+		return client.Revoked{}, bad("ids are needed")
 	}
-	return bad("%v", err)
+	return client.Revoked{Revoked: in.IDs}, c.Service.DropRules(c.ctx, in.IDs)
 }
 
 func orNone(rules []event.Rule) []event.Rule {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"sync"
 
-	"belay/internal/client"
+	"belay/client"
 	"belay/internal/ledger"
 )
 

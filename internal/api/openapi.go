@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"belay/internal/client"
+	"belay/client"
 	"belay/internal/core"
 )
 

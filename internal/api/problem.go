@@ -6,7 +6,7 @@ import (
 	"errors"
 	"net/http"
 
-	"belay/internal/client"
+	"belay/client"
 	"belay/internal/core"
 	"belay/internal/fault"
 	"belay/internal/ledger"

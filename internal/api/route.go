@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"time"
 
-	"belay/internal/client"
+	"belay/client"
 	"belay/internal/service"
 	"belay/internal/token"
 )

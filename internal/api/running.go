@@ -7,7 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"belay/internal/client"
+	"belay/client"
 	"belay/internal/core"
 	"belay/internal/core/operation"
 	"belay/internal/model"

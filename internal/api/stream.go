@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"belay/internal/client"
+	"belay/client"
 	"belay/internal/core"
 	"belay/internal/ledger"
 	"belay/internal/token"

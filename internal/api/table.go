@@ -1,7 +1,7 @@
 package api
 
 import (
-	"belay/internal/client"
+	"belay/client"
 	"belay/internal/core"
 	"belay/internal/event"
 	"belay/internal/ledger"
@@ -33,7 +33,8 @@ func readRoutes() []route {
 			query{"status", "array", "only these statuses"}, query{"repo", "string", "only goals of this repository (absolute path)"},
 			query{"prefix", "string", "only goals whose id begins so"}, query{"limit", "integer", "at most this many (default 1000)"}),
 		raw("/v1/stream", token.Watch, "the list of goals, a marker caught_up, and then each goal that changes", "text/event-stream", followGoals),
-		ask("/v1/goals/{goal}", token.Watch, "where a goal stands", func(c *call) (core.Snapshot, error) { return c.Service.Snapshot(c.ctx, c.goal) }),
+		ask("/v1/goals/{goal}", token.Watch, "where a goal stands, or stood", snapshot, query{"at", "integer", "as it was after the event with this seq"}),
+		ask("/v1/goals/{goal}/spec", token.Watch, "what the goal asks for, as revise replaces it", func(c *call) (event.GoalSpec, error) { return c.Service.Spec(c.ctx, c.goal) }),
 		ask("/v1/goals/{goal}/timeline", token.Watch, "a goal as a person reads it back", timeline, page...),
 		ask("/v1/goals/{goal}/events", token.Watch, "the raw events", events, page...),
 		raw("/v1/goals/{goal}/stream", token.Watch, "events as they come, with a marker caught_up; resumes by Last-Event-ID", "text/event-stream", followGoal,
@@ -69,6 +70,7 @@ func commandRoutes() []route {
 		tell("/v1/goals/{goal}/look", token.Answer, "look at an operation in doubt and settle it if that is certain; nothing is run", look),
 		tell("/v1/goals/{goal}/pause", token.Operate, "pause a goal until it is resumed; what runs is recorded", pause),
 		tell("/v1/goals/{goal}/resume", token.Operate, "go on with a goal; limits that are set replace its own", resume),
+		tell("/v1/goals/{goal}/budget", token.Operate, "replace the limits of a goal's budget", limit),
 		tell("/v1/goals/{goal}/cancel", token.Operate, "end a goal; what runs is stopped and recorded", cancel),
 		tell("/v1/goals/{goal}/revise", token.Operate, "replace what a goal asks for; the newest version is judged", revise),
 		tell("/v1/goals/{goal}/adopt", token.Operate, "take the directory here, as it is, for the workspace of a goal of another place", adopt),
@@ -91,10 +93,14 @@ func policyRoutes() []route {
 			return c.Service.Explain(c.ctx, in.Repo, event.Access{Command: in.Command, Network: in.Network}, in.Tests)
 		})
 	explain.command = false // it records nothing
+	check := tell("/v1/policy/check", token.Watch, "check a policy file: its shape, and that every example holds", checkRules)
+	check.command = false // nor does this
 	return []route{
 		ask("/v1/policy/rules", token.Watch, "the user's rules and the repository's", listRules, repo),
 		tell("/v1/policy/rules", token.Operate, "save rules of the user's; they hold for goals that start from now on", addRules),
 		remove,
+		tell("/v1/policy/revoke", token.Operate, "remove several rules of the user's, all of them or none", revokeRules),
+		check,
 		explain,
 	}
 }

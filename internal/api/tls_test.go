@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"belay/internal/client"
+	"belay/client"
 	"belay/internal/token"
 )
 

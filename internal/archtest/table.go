@@ -114,13 +114,16 @@ var rooms = []room{
 	// Beside the service, because several faces need each: who is let in, and
 	// what goes over the wire.
 	{path: "internal/token", floor: service},
-	{path: "internal/client", floor: service},
+	{path: "client", floor: service},
 	{path: "internal/notify", floor: service},
 
 	{path: "internal/cli", floor: faces},
 	{path: "internal/tui", floor: faces},
 	{path: "internal/api", floor: faces},
 	{path: "internal/console", floor: faces},
+	// The service's door at a distance: what the command line goes through when a
+	// server runs.
+	{path: "internal/remote", floor: faces},
 	{path: "internal/mcp", floor: faces},
 	{path: "internal/acp", floor: faces},
 	{path: "internal/eval", floor: faces},

@@ -18,10 +18,13 @@ func (a *app) answerCommands() []*cobra.Command {
 
 // told says that a command is recorded, and how the goal goes on when no
 // worker is there to see it.
-func (a *app) told(s *service.Service, goal, what string) error {
-	held, err := s.Held(a.ctx, goal)
-	if err != nil {
-		return err
+func (a *app) told(s service.Door, goal, what string) error {
+	held := s.Serves()
+	if !held {
+		var err error
+		if held, err = s.Held(a.ctx, goal); err != nil {
+			return err
+		}
 	}
 	snap, err := s.Snapshot(a.ctx, goal)
 	if err != nil {
@@ -42,7 +45,7 @@ func (a *app) approveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "approve G [OP]", Short: "answer yes: to an operation, a plan, a manual criterion or a claim", Args: exactly(1, 2),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.withGoal(args[0], func(s *service.Service, goal string) error {
+			return a.withGoal(args[0], func(s service.Door, goal string) error {
 				if len(args) == 2 {
 					ans.Op = args[1]
 				}
@@ -63,7 +66,7 @@ func (a *app) denyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "deny G [OP]", Short: "answer no; the denial sticks to the exact intent", Args: exactly(1, 2),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.withGoal(args[0], func(s *service.Service, goal string) error {
+			return a.withGoal(args[0], func(s service.Door, goal string) error {
 				if len(args) == 2 {
 					ans.Op = args[1]
 				}
@@ -85,7 +88,7 @@ func (a *app) sayCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: `say G "TEXT"`, Short: "send a message: a turn of its own, or with --steer into the running turn", Args: exactly(2, 2),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.withGoal(args[0], func(s *service.Service, goal string) error {
+			return a.withGoal(args[0], func(s service.Door, goal string) error {
 				mode := event.Message
 				if steer {
 					mode = event.Steer
@@ -105,7 +108,7 @@ func (a *app) pauseCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "pause G", Short: "pause a goal until it is resumed; what runs is recorded", Args: exactly(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.withGoal(args[0], func(s *service.Service, goal string) error {
+			return a.withGoal(args[0], func(s service.Door, goal string) error {
 				if err := s.Pause(a.ctx, goal, ""); err != nil {
 					return err
 				}
@@ -120,13 +123,16 @@ func (a *app) cancelCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "cancel G", Short: "end a goal; what runs is stopped and recorded", Args: exactly(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.withGoal(args[0], func(s *service.Service, goal string) error {
+			return a.withGoal(args[0], func(s service.Door, goal string) error {
 				if err := s.Cancel(a.ctx, goal, reason); err != nil {
 					return err
 				}
-				held, err := s.Held(a.ctx, goal)
-				if err != nil {
-					return err
+				held := s.Serves() // its worker stops what runs
+				if !held {
+					var err error
+					if held, err = s.Held(a.ctx, goal); err != nil {
+						return err
+					}
 				}
 				if !held {
 					// Nobody is there to stop what runs: do it here.
@@ -149,7 +155,7 @@ func (a *app) reviseCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: `revise G ["TEXT"]`, Short: "replace what the goal asks for; the newest version is judged", Args: exactly(1, 2),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.withGoal(args[0], func(s *service.Service, goal string) error {
+			return a.withGoal(args[0], func(s service.Door, goal string) error {
 				spec, err := s.Spec(a.ctx, goal)
 				if err != nil {
 					return err
@@ -189,7 +195,7 @@ func (a *app) reconcileCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "reconcile G OP", Short: "settle an operation whose outcome is unknown", Args: exactly(2, 2),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.withGoal(args[0], func(s *service.Service, goal string) error {
+			return a.withGoal(args[0], func(s service.Door, goal string) error {
 				r := core.Reconcile{Op: args[1], Reason: reason, Retry: retry}
 				switch {
 				case look && !succeeded && !failed && !retry && reason == "":
@@ -220,7 +226,7 @@ func (a *app) reconcileCommand() *cobra.Command {
 }
 
 // look reports what a look at an operation in doubt established.
-func (a *app) look(s *service.Service, goal, op string) error {
+func (a *app) look(s service.Door, goal, op string) error {
 	sight, err := s.Look(a.ctx, goal, op)
 	if err != nil {
 		return err

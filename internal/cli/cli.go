@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -52,6 +53,10 @@ type Env struct {
 	// Open opens the service on a state directory. Read-only commands do not
 	// need a sandbox or a model; the service opens those when it needs them.
 	Open func(ctx context.Context, o OpenOptions) (*service.Service, func() error, error)
+	// Server is the door of the server that a command is to be sent to: the one
+	// that was named, or the one that runs on the state directory. It is nil where
+	// there is none; then the command is done here.
+	Server func(ctx context.Context, o OpenOptions) (service.Door, error)
 	// Doctor looks at the machine and the state directory.
 	Doctor func(ctx context.Context, o OpenOptions) []Finding
 	// Background starts a worker for a goal that outlives this process.
@@ -60,9 +65,9 @@ type Env struct {
 	Serve func(ctx context.Context, o OpenOptions, s ServeOptions) error
 	// Screen shows a goal live in the terminal. With work it advances the goal as
 	// well; left says that the person went away before its end.
-	Screen func(ctx context.Context, s *service.Service, goal string, color bool, work func(context.Context, service.AttendOptions) error) (left bool, err error)
+	Screen func(ctx context.Context, s service.Door, goal string, color bool, work func(context.Context, service.AttendOptions) error) (left bool, err error)
 	// Top shows all goals live in the terminal.
-	Top func(ctx context.Context, s *service.Service, color bool) error
+	Top func(ctx context.Context, s service.Door, color bool) error
 	// ServedAt is the address at which serve of the state directory listened
 	// last, "" if it never did.
 	ServedAt func(o OpenOptions) string
@@ -82,6 +87,13 @@ type OpenOptions struct {
 	State string
 	// DB is the address of the ledger's database; empty means the default.
 	DB string
+	// Server is the address of a server to send commands to; Local says to send
+	// them to none.
+	Server string
+	Local  bool
+	// TellHere says that the notices below were asked for on this command line, so
+	// that they are given here even if a server works on the goal.
+	TellHere bool
 	// Notify is a command, NotifyURL a URL, that is told when a goal waits for a
 	// person or has ended.
 	Notify, NotifyURL string
@@ -105,13 +117,16 @@ type app struct {
 	plain bool
 	color bool
 	code  int
+	// served is set once a command goes to a server.
+	served atomic.Bool
 }
 
 // Main runs one command line and returns its exit code.
 func Main(env Env, args []string) int {
-	ctx, stop := interruptible(env.Stderr)
+	a := &app{Env: env, color: env.Terminal && env.Getenv("NO_COLOR") == ""}
+	ctx, stop := a.interruptible()
 	defer stop()
-	a := &app{Env: env, ctx: ctx, color: env.Terminal && env.Getenv("NO_COLOR") == ""}
+	a.ctx = ctx
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(env.Stdin)
@@ -125,7 +140,7 @@ func Main(env Env, args []string) int {
 
 // interruptible returns a context that the first signal ends politely; the
 // second one ends the process. Nothing is lost either way.
-func interruptible(stderr io.Writer) (context.Context, func()) {
+func (a *app) interruptible() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	sig := make(chan os.Signal, 2)
 	signal.Notify(sig, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
@@ -135,7 +150,11 @@ func interruptible(stderr io.Writer) (context.Context, func()) {
 		case <-done:
 			return
 		case s := <-sig:
-			fmt.Fprintf(stderr, "\nbelay: %s: stopping; running commands go on under their shims (once more to stop at once)\n", s)
+			what := "stopping; running commands go on under their shims (once more to stop at once)"
+			if a.served.Load() {
+				what = "leaving; what the server works on goes on"
+			}
+			fmt.Fprintf(a.Stderr, "\nbelay: %s: %s\n", s, what)
 			cancel(errInterrupted)
 		}
 		select {
@@ -160,7 +179,11 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 // report prints an error with its remedy and picks the exit code.
 func (a *app) report(err error) int {
 	if errors.Is(err, errInterrupted) {
-		fmt.Fprintln(a.Stderr, "belay: stopped; belay resume goes on from here")
+		if a.served.Load() {
+			fmt.Fprintln(a.Stderr, "belay: left; the server goes on with it (belay attach shows it, belay pause stops it)")
+		} else {
+			fmt.Fprintln(a.Stderr, "belay: stopped; belay resume goes on from here")
+		}
 		return 130
 	}
 	text := err.Error()
@@ -212,10 +235,16 @@ func (a *app) root() *cobra.Command {
 		// Without these two, cobra would end an unknown command with an error that
 		// nothing can tell from an internal one.
 		Args: cobra.ArbitraryArgs, RunE: rootless,
+		PersistentPreRun: func(c *cobra.Command, _ []string) {
+			a.opts.TellHere = c.Flags().Changed("notify") || c.Flags().Changed("notify-url")
+		},
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.PersistentFlags().StringVar(&a.opts.State, "state", "", "state directory (default: $BELAY_STATE, else the XDG state directory)")
 	root.PersistentFlags().StringVar(&a.opts.DB, "db", "", "ledger in PostgreSQL: postgres://user@host/database, or sqlite (default: $BELAY_DB, else sqlite)")
+	root.PersistentFlags().StringVar(&a.opts.Server, "server", a.Getenv("BELAY_SERVER"), "send commands to this belay serve, https://HOST:PORT or unix:PATH, with the token in $BELAY_TOKEN\n"+
+		"(default: $BELAY_SERVER, else the one that runs on the state directory)")
+	root.PersistentFlags().BoolVar(&a.opts.Local, "local", false, "send commands to no server, even if one runs: do them in this process")
 	root.PersistentFlags().StringVar(&a.opts.Notify, "notify", a.Getenv("BELAY_NOTIFY"), "a shell command to run when a goal waits for a person or has ended (default: $BELAY_NOTIFY)")
 	root.PersistentFlags().StringVar(&a.opts.NotifyURL, "notify-url", a.Getenv("BELAY_NOTIFY_URL"), "a URL that is sent the same as JSON (default: $BELAY_NOTIFY_URL)")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON")
@@ -254,8 +283,24 @@ func exactly(low, high int) cobra.PositionalArgs {
 	}
 }
 
-// with opens the service for one command.
-func (a *app) with(f func(s *service.Service) error) error {
+// with opens the door for one command: a server's if there is one.
+func (a *app) with(f func(s service.Door) error) error {
+	if a.opts.Local || a.Server == nil {
+		return a.here(func(s *service.Service) error { return f(s) })
+	}
+	s, err := a.Server(a.ctx, a.opts)
+	if err != nil {
+		return err
+	}
+	if s == nil {
+		return a.here(func(s *service.Service) error { return f(s) })
+	}
+	a.served.Store(true)
+	return f(s)
+}
+
+// here opens the service in this process.
+func (a *app) here(f func(s *service.Service) error) error {
 	s, done, err := a.Open(a.ctx, a.opts)
 	if err != nil {
 		return err
@@ -265,8 +310,8 @@ func (a *app) with(f func(s *service.Service) error) error {
 }
 
 // withGoal opens the service and resolves a goal prefix.
-func (a *app) withGoal(prefix string, f func(s *service.Service, goal string) error) error {
-	return a.with(func(s *service.Service) error {
+func (a *app) withGoal(prefix string, f func(s service.Door, goal string) error) error {
+	return a.with(func(s service.Door) error {
 		goal, err := s.Resolve(a.ctx, prefix)
 		if err != nil {
 			return err

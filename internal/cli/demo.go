@@ -56,7 +56,7 @@ func (a *app) demo(keep bool) (err error) {
 	}
 	// The demo leaves nothing behind, in no fleet's ledger either.
 	a.opts.State, a.opts.DB = filepath.Join(dir, "state"), "sqlite"
-	return a.with(func(s *service.Service) error {
+	return a.here(func(s *service.Service) error {
 		request := service.StartRequest{Repo: repo,
 			Spec: event.GoalSpec{Text: demoGoal, Acceptance: []event.Criterion{{ID: "tests", Kind: event.CriterionTest,
 				Command: "go test ./...", Text: "the tests pass"}}},

@@ -15,7 +15,7 @@ func (a *app) live() bool {
 }
 
 // attendLive works on a goal in the live view; the exit code is what it came to.
-func (a *app) attendLive(s *service.Service, goal string) error {
+func (a *app) attendLive(s service.Door, goal string) error {
 	left, err := a.Screen(a.ctx, s, goal, a.color, func(ctx context.Context, o service.AttendOptions) error {
 		_, err := s.Attend(ctx, goal, o)
 		return err
@@ -33,7 +33,7 @@ func (a *app) attendLive(s *service.Service, goal string) error {
 }
 
 // ended says what a goal came to.
-func (a *app) ended(s *service.Service, goal string) error {
+func (a *app) ended(s service.Door, goal string) error {
 	snap, err := s.Snapshot(a.ctx, goal)
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (a *app) attachCommand() *cobra.Command {
 			if !a.live() {
 				return usagef("the live view needs a terminal; belay timeline %s -f follows in lines", args[0])
 			}
-			return a.withGoal(args[0], func(s *service.Service, goal string) error {
+			return a.withGoal(args[0], func(s service.Door, goal string) error {
 				if _, err := a.Screen(a.ctx, s, goal, a.color, nil); err != nil {
 					return err
 				}
@@ -74,7 +74,7 @@ func (a *app) topCommand() *cobra.Command {
 			if !a.live() {
 				return usagef("the live view needs a terminal; belay goals lists in lines")
 			}
-			return a.with(func(s *service.Service) error { return a.Top(a.ctx, s, a.color) })
+			return a.with(func(s service.Door) error { return a.Top(a.ctx, s, a.color) })
 		},
 	}
 }

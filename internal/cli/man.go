@@ -32,7 +32,7 @@ func (a *app) completeGoals(root *cobra.Command) {
 // goalIDs are the goals whose id begins with the prefix; none when they cannot
 // be listed, because a shell shows no errors here.
 func (a *app) goalIDs(prefix string) (ids []string) {
-	_ = a.with(func(s *service.Service) error {
+	_ = a.with(func(s service.Door) error {
 		rows, err := s.Goals(a.ctx, ledger.Filter{Prefix: prefix, Limit: 100})
 		for _, r := range rows {
 			ids = append(ids, r.Goal+"\t"+strings.Join(strings.Fields(Safe(r.Status+" "+r.Title)), " "))

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -36,7 +37,7 @@ func (a *app) explainCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.with(func(s *service.Service) error {
+			return a.with(func(s service.Door) error {
 				e, err := s.Explain(a.ctx, dir, event.Access{Command: args[0], Network: network}, tests)
 				if err != nil {
 					return err
@@ -119,10 +120,10 @@ func (a *app) listRulesCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.with(func(s *service.Service) error {
-				rules, warnings, err := s.Rules(dir)
+			return a.with(func(s service.Door) error {
+				rules, warnings, err := s.ListRules(a.ctx, dir)
 				if err != nil {
-					return fmt.Errorf("%w: %w", service.ErrUsage, err)
+					return err
 				}
 				for _, w := range warnings {
 					fmt.Fprintln(a.Stderr, "belay: "+oneLine(w))
@@ -152,10 +153,14 @@ func (a *app) checkRulesCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "check FILE", Short: "check a policy.yaml or belay.yaml: its shape, and that every example holds", Args: exactly(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.with(func(s *service.Service) error {
-				rules, warnings, err := s.CheckPolicy(args[0])
+			text, err := os.ReadFile(args[0])
+			if err != nil {
+				return fmt.Errorf("%w: %w", service.ErrUsage, err)
+			}
+			return a.with(func(s service.Door) error {
+				rules, warnings, err := s.CheckRules(a.ctx, args[0], text)
 				if err != nil {
-					return fmt.Errorf("%w: %s: %w", service.ErrUsage, args[0], err)
+					return err
 				}
 				for _, w := range warnings {
 					fmt.Fprintln(a.Stderr, "belay: "+oneLine(w))
@@ -181,10 +186,10 @@ func (a *app) allowCommand() *cobra.Command {
 		Use: "allow", Short: "save a rule that allows; it holds for goals that start from now on", Args: exactly(0, 0),
 		Example: "  belay policy allow --command 'npm run build *'\n  belay policy allow --tool write --path 'docs/**'\n  belay policy allow --command 'go mod download *' --network full",
 		RunE: func(*cobra.Command, []string) error {
-			return a.with(func(s *service.Service) error {
-				saved, err := s.AddRules([]event.Rule{r})
+			return a.with(func(s service.Door) error {
+				saved, err := s.SaveRules(a.ctx, []event.Rule{r})
 				if err != nil {
-					return fmt.Errorf("%w: %w", service.ErrUsage, err)
+					return err
 				}
 				return a.printJSONOr(saved, func(w io.Writer) { a.printRules(w, saved) })
 			})
@@ -198,9 +203,9 @@ func (a *app) revokeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke ID...", Short: "remove rules of yours by id; running goals keep theirs (policy goal)", Args: exactly(1, 100),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.with(func(s *service.Service) error {
-				if err := s.RemoveRules(args); err != nil {
-					return fmt.Errorf("%w: %w", service.ErrUsage, err)
+			return a.with(func(s service.Door) error {
+				if err := s.DropRules(a.ctx, args); err != nil {
+					return err
 				}
 				return a.printJSONOr(map[string]any{"revoked": args}, func(w io.Writer) {
 					fmt.Fprintln(w, "revoked: "+oneLine(strings.Join(args, ", ")))
@@ -217,7 +222,7 @@ func (a *app) goalPolicyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "goal G", Short: "show or change, on record, what one goal may do", Args: exactly(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.withGoal(args[0], func(s *service.Service, goal string) error {
+			return a.withGoal(args[0], func(s service.Door, goal string) error {
 				ch := core.ChangePolicy{Approve: event.ApproveMode(approve), Remove: remove}
 				if r.Command != "" || r.Tool != "" || r.Path != "" || r.Network != "" {
 					have, _, err := s.Policy(a.ctx, goal)
@@ -235,6 +240,9 @@ func (a *app) goalPolicyCommand() *cobra.Command {
 				rules, mode, err := s.Policy(a.ctx, goal)
 				if err != nil {
 					return err
+				}
+				if rules == nil {
+					rules = []event.Rule{}
 				}
 				return a.printJSONOr(map[string]any{"approve": mode, "rules": rules}, func(w io.Writer) {
 					fmt.Fprintf(w, "approve: %s\n", mode)

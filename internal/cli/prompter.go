@@ -32,7 +32,7 @@ func (a *app) readLines() <-chan string {
 // prompter asks the person at the terminal.
 type prompter struct {
 	app     *app
-	service *service.Service
+	service service.Door
 	goal    string
 	lines   <-chan string
 }

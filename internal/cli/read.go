@@ -26,7 +26,7 @@ func (a *app) goalsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "goals", Short: "list goals, newest first", Args: exactly(0, 0),
 		RunE: func(*cobra.Command, []string) error {
-			return a.with(func(s *service.Service) error {
+			return a.with(func(s service.Door) error {
 				rows, err := s.Goals(a.ctx, f)
 				if err != nil {
 					return err
@@ -72,7 +72,7 @@ func (a *app) showCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "show G", Short: "where a goal stands, or stood (--at)", Args: exactly(1, 1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.withGoal(args[0], func(s *service.Service, goal string) error {
+			return a.withGoal(args[0], func(s service.Door, goal string) error {
 				look := s.Snapshot
 				if c.Flags().Changed("at") {
 					look = func(ctx context.Context, goal string) (core.Snapshot, error) { return s.SnapshotAt(ctx, goal, at) }
@@ -146,7 +146,7 @@ func (a *app) timelineCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "timeline G", Short: "a goal as a person reads it back", Args: exactly(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.withGoal(args[0], func(s *service.Service, goal string) error {
+			return a.withGoal(args[0], func(s service.Door, goal string) error {
 				return a.stream(s, goal, 0, follow, func(e event.Event) error {
 					t, ok := core.TimelineEntry(e)
 					switch {
@@ -171,7 +171,7 @@ func (a *app) eventsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "events G", Short: "the raw events, one JSON object a line", Args: exactly(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.withGoal(args[0], func(s *service.Service, goal string) error {
+			return a.withGoal(args[0], func(s service.Door, goal string) error {
 				return a.stream(s, goal, after, follow, func(e event.Event) error { return writeJSON(a.Stdout, e) })
 			})
 		},
@@ -183,7 +183,7 @@ func (a *app) eventsCommand() *cobra.Command {
 
 // stream prints events, and with follow those that come until the goal ends or
 // the person leaves.
-func (a *app) stream(s *service.Service, goal string, after uint64, follow bool, f func(event.Event) error) error {
+func (a *app) stream(s service.Door, goal string, after uint64, follow bool, f func(event.Event) error) error {
 	if !follow {
 		es, err := s.Events(a.ctx, goal, after)
 		for _, e := range es {
@@ -217,7 +217,7 @@ func (a *app) diffCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "diff G", Short: "what the goal's workspace differs in from its start", Args: exactly(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.withGoal(args[0], func(s *service.Service, goal string) error {
+			return a.withGoal(args[0], func(s service.Door, goal string) error {
 				d, err := s.Diff(a.ctx, goal)
 				if err != nil {
 					return err
@@ -247,7 +247,7 @@ func (a *app) auditCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "audit G", Short: "re-compute the hash chain and name the first broken link", Args: exactly(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.withGoal(args[0], func(s *service.Service, goal string) error {
+			return a.withGoal(args[0], func(s service.Door, goal string) error {
 				r, err := s.Audit(a.ctx, goal)
 				if err != nil {
 					return err
@@ -272,7 +272,7 @@ func (a *app) logCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "log G OP", Short: "the whole output of an operation", Args: exactly(2, 2),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.withGoal(args[0], func(s *service.Service, goal string) error {
+			return a.withGoal(args[0], func(s service.Door, goal string) error {
 				out, err := s.Output(a.ctx, goal, args[1])
 				if errors.Is(err, service.ErrNoOperation) {
 					return usageError{fmt.Errorf("%w (belay timeline %s)", err, goal)}

@@ -16,7 +16,7 @@ func (a *app) reportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "report G", Short: "what a goal came to, on what evidence and at what cost (Markdown, --html, --json)", Args: exactly(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.withGoal(args[0], func(s *service.Service, goal string) error {
+			return a.withGoal(args[0], func(s service.Door, goal string) error {
 				format := service.ReportMarkdown
 				switch {
 				case a.json:
@@ -41,7 +41,7 @@ func (a *app) budgetCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "budget G", Short: "what is reserved, used and left, by dimension (extend it with resume --max-…)", Args: exactly(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.withGoal(args[0], func(s *service.Service, goal string) error {
+			return a.withGoal(args[0], func(s service.Door, goal string) error {
 				snap, err := s.Snapshot(a.ctx, goal)
 				if err != nil {
 					return err

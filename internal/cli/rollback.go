@@ -55,7 +55,7 @@ func (a *app) checkpointsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "checkpoints G", Short: "the states of the workspace that belay rollback knows: what each was made for, and how much it differs from the start", Args: exactly(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.withGoal(args[0], func(s *service.Service, goal string) error {
+			return a.withGoal(args[0], func(s service.Door, goal string) error {
 				snap, err := s.Snapshot(a.ctx, goal)
 				if err != nil {
 					return err
@@ -90,14 +90,14 @@ func (a *app) rollbackCommand() *cobra.Command {
 			"undone by a rollback to the checkpoint that it leaves behind.",
 		Example: "  belay rollback 73c3 cp0\n  belay rollback 73c3 event:120 --yes",
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.withGoal(args[0], func(s *service.Service, goal string) error { return a.rollback(s, goal, args[1], yes) })
+			return a.withGoal(args[0], func(s service.Door, goal string) error { return a.rollback(s, goal, args[1], yes) })
 		},
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "do it without asking; without a terminal and without --yes it only shows what would change")
 	return c
 }
 
-func (a *app) rollback(s *service.Service, goal, target string, yes bool) error {
+func (a *app) rollback(s service.Door, goal, target string, yes bool) error {
 	p, err := s.PlanRollback(a.ctx, goal, target)
 	if err != nil {
 		return err

@@ -116,7 +116,10 @@ func (a *app) run(f runFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	return a.with(func(s *service.Service) error {
+	return a.with(func(s service.Door) error {
+		if req.Settings.Model == "" && !s.Serves() {
+			return usagef("name a model: --model openai:NAME, anthropic:NAME or script:FILE, or set BELAY_MODEL (belay demo needs none)")
+		}
 		started, err := s.Start(a.ctx, req)
 		if err != nil {
 			return err
@@ -124,10 +127,10 @@ func (a *app) run(f runFlags, args []string) error {
 		for _, w := range started.Warnings {
 			fmt.Fprintln(a.Stderr, "belay: "+oneLine(w))
 		}
-		if f.queue {
+		if f.queue || f.detach && s.Serves() {
 			return a.printJSONOr(map[string]string{"goal": started.Goal}, func(w io.Writer) { fmt.Fprintln(w, started.Goal) })
 		}
-		if f.detach {
+		if f.detach && !s.Serves() {
 			if err := a.Background(a.opts, started.Goal); err != nil {
 				return fmt.Errorf("goal %s is recorded but no worker could be started (belay resume %s): %w", started.Goal, started.Goal, err)
 			}
@@ -170,9 +173,6 @@ func (a *app) request(f runFlags, args []string) (service.StartRequest, error) {
 	}
 	if f.model == "" {
 		f.model = a.Getenv("BELAY_MODEL")
-	}
-	if f.model == "" {
-		return req, usagef("name a model: --model openai:NAME, anthropic:NAME or script:FILE, or set BELAY_MODEL (belay demo needs none)")
 	}
 	if f.image != "" {
 		if f.sandbox != "" && f.sandbox != "container" {
@@ -234,7 +234,7 @@ func (a *app) resumeCommand() *cobra.Command {
 			"--adopt it goes on from the directory here as it is.\n\n" + exitHelp,
 		Args: exactly(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.withGoal(args[0], func(s *service.Service, goal string) error {
+			return a.withGoal(args[0], func(s service.Door, goal string) error {
 				if adopt {
 					if err := s.Adopt(a.ctx, goal); err != nil {
 						return err
@@ -250,7 +250,7 @@ func (a *app) resumeCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) resume(s *service.Service, goal string, l limitFlags, detach bool) error {
+func (a *app) resume(s service.Door, goal string, l limitFlags, detach bool) error {
 	snap, err := s.Snapshot(a.ctx, goal)
 	if err != nil {
 		return err
@@ -272,7 +272,11 @@ func (a *app) resume(s *service.Service, goal string, l limitFlags, detach bool)
 			return err
 		}
 	}
-	if held, err := s.Held(a.ctx, goal); err != nil {
+	if s.Serves() {
+		if detach {
+			return nil
+		}
+	} else if held, err := s.Held(a.ctx, goal); err != nil {
 		return err
 	} else if held {
 		fmt.Fprintf(a.Stderr, "belay: a worker holds goal %s and goes on with it (belay timeline %s -f)\n", goal, goal)
@@ -289,13 +293,19 @@ func (a *app) attendCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "attend-goal G", Hidden: true, Args: exactly(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.withGoal(args[0], func(s *service.Service, goal string) error { return a.attend(s, goal, 0) })
+			return a.here(func(s *service.Service) error {
+				goal, err := s.Resolve(a.ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return a.attend(s, goal, 0)
+			})
 		},
 	}
 }
 
 // attend works on a goal and shows it; the exit code is what it came to.
-func (a *app) attend(s *service.Service, goal string, after uint64) error {
+func (a *app) attend(s service.Door, goal string, after uint64) error {
 	if a.live() {
 		return a.attendLive(s, goal)
 	}

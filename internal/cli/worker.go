@@ -20,7 +20,7 @@ func (a *app) workerCommand() *cobra.Command {
 			"seen to be dead. With --db postgres://… many machines share the goals: each needs a state\n" +
 			"directory of its own. Under systemd set KillMode=process, or it ends the commands too.",
 		RunE: func(*cobra.Command, []string) error {
-			return a.with(func(s *service.Service) error {
+			return a.here(func(s *service.Service) error {
 				fmt.Fprintf(a.Stderr, "belay: working, up to %d goals at a time\n", parallel)
 				err := s.Work(a.ctx, parallel, func(goal string, err error) {
 					fmt.Fprintf(a.Stderr, "belay: goal %s: %s\n", goal, oneLine(err.Error()))

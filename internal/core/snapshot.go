@@ -28,8 +28,11 @@ type Snapshot struct {
 	// Next is what happens next, and who has to see to it.
 	Next NextStep `json:"next"`
 
-	WaitReason  event.WaitReason   `json:"wait_reason,omitempty"`
-	WaitDetail  string             `json:"wait_detail,omitempty"`
+	WaitReason event.WaitReason `json:"wait_reason,omitempty"`
+	WaitDetail string           `json:"wait_detail,omitempty"`
+	// WaitBlocked says that no worker could work on it, so that a person may have
+	// to do something.
+	WaitBlocked bool               `json:"wait_blocked,omitempty"`
 	WaitUntil   moment.Time        `json:"wait_until,omitzero"`
 	PauseReason event.PauseReason  `json:"pause_reason,omitempty"`
 	PauseDetail string             `json:"pause_detail,omitempty"`
@@ -119,8 +122,11 @@ func View(s State, recent []Entry) Snapshot {
 		LatestDiffWhole: s.Diff.Diff.Whole, DiffStat: s.Diff.Changes, PendingApprovals: s.Approvals.Pending,
 		CurrentAction: Doing(s), RecentFileContexts: s.RecentFiles, RecentTestFailures: s.Failures, Checkpoints: s.Checkpoints,
 		Revision: s.Revision, HandOff: s.HandOff, Timeline: recent}
+	if v.PendingApprovals == nil {
+		v.PendingApprovals = []approval.Pending{} // as after one that was answered
+	}
 	if s.Wait != nil {
-		v.WaitReason, v.WaitDetail, v.WaitUntil = s.Wait.Reason, s.Wait.Detail, s.Wait.Until
+		v.WaitReason, v.WaitDetail, v.WaitUntil, v.WaitBlocked = s.Wait.Reason, s.Wait.Detail, s.Wait.Until, s.Wait.Blocked
 	}
 	if s.Pause != nil {
 		v.PauseReason, v.PauseDetail = s.Pause.Reason, s.Pause.Detail

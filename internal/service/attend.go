@@ -246,6 +246,8 @@ func modelFault(spec string, err error) error {
 // Work advances any goal that can run, up to parallel at a time, until the
 // context ends. What makes it let a goal go is told to onError.
 func (s *Service) Work(ctx context.Context, parallel int, onError func(goal string, err error)) error {
+	s.working.Add(1)
+	defer s.working.Add(-1)
 	w := &runtime.Worker{Ledger: s.Ledger, Name: s.Worker, Dead: s.Dead, Lease: s.Lease, Poll: s.Poll, Parallel: parallel, OnError: onError,
 		Open: func(ctx context.Context, st core.State) (*effect.Goal, func(), error) {
 			g, err := s.ports(ctx, st)

@@ -37,6 +37,50 @@ func (s *Service) Explain(_ context.Context, repo string, a event.Access, tests 
 	return e, nil
 }
 
+// ListRules implements Door.
+func (s *Service) ListRules(_ context.Context, repo string) ([]event.Rule, []string, error) {
+	rules, warnings, err := s.Rules(repo)
+	return rules, warnings, usage(err)
+}
+
+// SaveRules saves rules in the user's policy file and returns them with their
+// ids; they hold for goals that start from now on.
+func (s *Service) SaveRules(_ context.Context, rules []event.Rule) ([]event.Rule, error) {
+	if s.AddRules == nil {
+		return nil, errNoPolicyFile
+	}
+	saved, err := s.AddRules(rules)
+	return saved, usage(err)
+}
+
+// DropRules removes rules of the user's by id; goals that have started keep
+// theirs.
+func (s *Service) DropRules(_ context.Context, ids []string) error {
+	if s.RemoveRules == nil {
+		return errNoPolicyFile
+	}
+	return usage(s.RemoveRules(ids))
+}
+
+// CheckRules implements Door.
+func (s *Service) CheckRules(_ context.Context, name string, text []byte) ([]event.Rule, []string, error) {
+	rules, warnings, err := s.CheckPolicy(name, text)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %s: %w", ErrUsage, name, err)
+	}
+	return rules, warnings, nil
+}
+
+var errNoPolicyFile = fmt.Errorf("%w: there is no policy file to save rules in", ErrUsage)
+
+// usage marks an error of a policy file as the person's to mend.
+func usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrUsage, err)
+}
+
 // ProtectedPatterns are the places that no operation may write, as policy
 // matches them.
 func (s *Service) ProtectedPatterns() []string {
@@ -77,7 +121,7 @@ func (s *Service) Suggest(ctx context.Context, goal, op string) ([]event.Rule, e
 func (s *Service) Always(ctx context.Context, goal string, a Answer, rules []event.Rule, save bool) error {
 	if save {
 		if s.AddRules == nil {
-			return fmt.Errorf("%w: there is no policy file to save rules in", ErrUsage)
+			return errNoPolicyFile
 		}
 		saved, err := s.AddRules(rules)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"belay/internal/core"
 	"belay/internal/effect"
@@ -100,7 +101,13 @@ func (s *Service) Rollback(ctx context.Context, goal string, p RollbackPlan) (co
 // finishRollback works on a goal at rest until its rollback has ended.
 func (s *Service) finishRollback(ctx context.Context, st core.State) (core.Snapshot, error) {
 	goal := st.Goal
+	if s.working.Load() > 0 {
+		return s.awaitRollback(ctx, st) // by a worker of this process: two would be in each other's way
+	}
 	g, err := s.bare(ctx, st)
+	if held := (*workspace.Held)(nil); errors.As(err, &held) && held.Goal == goal {
+		return s.awaitRollback(ctx, st)
+	}
 	if err != nil {
 		return core.Snapshot{}, err
 	}
@@ -114,10 +121,41 @@ func (s *Service) finishRollback(ctx context.Context, st core.State) (core.Snaps
 		c.Evict = row.LeaseOwner
 	}
 	err = runtime.Drive(ctx, c)
-	if err != nil && !errors.Is(err, ledger.ErrHeld) && !errors.Is(err, runtime.ErrSteppedDown) {
-		return core.Snapshot{}, fmt.Errorf("the rollback is recorded, and any worker goes on with it: %w", err)
+	if errors.Is(err, ledger.ErrHeld) || errors.Is(err, runtime.ErrSteppedDown) {
+		// Whoever holds the goal does it, but not while we have the workspace.
+		if err = g.Workspace.Close(); err == nil {
+			return s.awaitRollback(ctx, st)
+		}
+	}
+	if err != nil {
+		return core.Snapshot{}, recordedOnly(err)
 	}
 	return s.Snapshot(ctx, goal)
+}
+
+// rollbackTime is how long a rollback that a worker does is waited for.
+const rollbackTime = time.Minute
+
+func recordedOnly(err error) error {
+	return fmt.Errorf("the rollback is recorded, and any worker goes on with it: %w", err)
+}
+
+// awaitRollback returns when the worker that holds the goal has done it.
+func (s *Service) awaitRollback(ctx context.Context, st core.State) (core.Snapshot, error) {
+	waiting, cancel := context.WithTimeout(ctx, rollbackTime)
+	defer cancel()
+	for it, err := range s.Ledger.Follow(waiting, st.Goal, st.Head) {
+		if err != nil {
+			return core.Snapshot{}, err
+		}
+		if !it.CaughtUp {
+			st = core.Fold(st, []event.Event{it.Event})
+		}
+		if !st.RollingBack() {
+			return s.Snapshot(ctx, st.Goal)
+		}
+	}
+	return core.Snapshot{}, recordedOnly(context.Cause(waiting))
 }
 
 // restable is a goal that nobody works on.

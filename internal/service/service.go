@@ -16,6 +16,7 @@ import (
 	"iter"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"belay/internal/core"
@@ -66,10 +67,11 @@ type Config struct {
 	// Rules are the user's policy rules, read anew for each new goal.
 	Rules func(repo string) (rules []event.Rule, warnings []string, err error)
 	// AddRules saves rules in the user's policy file and returns them with their
-	// ids; RemoveRules deletes them by id; CheckPolicy reads any policy file.
+	// ids; RemoveRules deletes them by id; CheckPolicy reads the text of a policy
+	// file by its name.
 	AddRules    func(rules []event.Rule) ([]event.Rule, error)
 	RemoveRules func(ids []string) error
-	CheckPolicy func(path string) (rules []event.Rule, warnings []string, err error)
+	CheckPolicy func(name string, text []byte) (rules []event.Rule, warnings []string, err error)
 	// Worker makes a new worker name; Dead reports whether the process behind a
 	// worker name is known to be gone.
 	Worker func() string
@@ -93,7 +95,9 @@ type Config struct {
 // Service is the door.
 type Service struct {
 	Config
-	mu sync.Mutex
+	// working counts the workers that run in this process.
+	working atomic.Int64
+	mu      sync.Mutex
 	// seen are the last states by goal, so that commands fold only what is new.
 	seen map[string]core.State
 }

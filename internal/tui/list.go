@@ -167,14 +167,14 @@ type listed struct {
 // all is the program that shows the list.
 type all struct {
 	ctx     context.Context
-	service *service.Service
+	service service.Door
 	list    List
 	open    string
 }
 
 // Top shows all goals, and one of them when it is opened, until the person
 // leaves.
-func Top(ctx context.Context, s *service.Service, in io.Reader, out io.Writer, color bool) error {
+func Top(ctx context.Context, s service.Door, in io.Reader, out io.Writer, color bool) error {
 	l := List{Width: 80, Height: 24, Color: color, Now: time.Now()}
 	for {
 		a := &all{ctx: ctx, service: s, list: l}

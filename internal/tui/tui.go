@@ -28,7 +28,7 @@ import (
 
 // Options are what a view needs.
 type Options struct {
-	Service *service.Service
+	Service service.Door
 	Goal    string
 	In      io.Reader
 	Out     io.Writer

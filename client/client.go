@@ -14,8 +14,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-
-	"belay/internal/core"
 )
 
 // Client calls one server.
@@ -92,7 +90,8 @@ func (c *Client) Do(ctx context.Context, method, path string, in any, more http.
 	return nil, p
 }
 
-func call[Out any](ctx context.Context, c *Client, method, path string, in any) (out Out, err error) {
+// Call sends one request and reads its answer, for what has no method of its own.
+func Call[Out any](ctx context.Context, c *Client, method, path string, in any) (out Out, err error) {
 	answer, err := c.Do(ctx, method, path, in, nil)
 	if err != nil {
 		return out, err
@@ -110,74 +109,6 @@ func goalPath(goal string, more ...string) string {
 		p += "/" + url.PathEscape(m)
 	}
 	return p
-}
-
-// Start begins a goal.
-func (c *Client) Start(ctx context.Context, g StartGoal) (Started, error) {
-	return call[Started](ctx, c, http.MethodPost, "/v1/goals", g)
-}
-
-// Goals lists goals, newest first.
-func (c *Client) Goals(ctx context.Context, status ...string) ([]core.Overview, error) {
-	return call[[]core.Overview](ctx, c, http.MethodGet, "/v1/goals?"+url.Values{"status": status}.Encode(), nil)
-}
-
-// Snapshot is where a goal stands.
-func (c *Client) Snapshot(ctx context.Context, goal string) (core.Snapshot, error) {
-	return call[core.Snapshot](ctx, c, http.MethodGet, goalPath(goal), nil)
-}
-
-// Timeline returns entries of at most limit events after a seq.
-func (c *Client) Timeline(ctx context.Context, goal string, after uint64, limit int) ([]core.Entry, error) {
-	return call[[]core.Entry](ctx, c, http.MethodGet, goalPath(goal, "timeline")+page(after, limit), nil)
-}
-
-// Events returns at most limit events after a seq.
-func (c *Client) Events(ctx context.Context, goal string, after uint64, limit int) ([]Event, error) {
-	return call[[]Event](ctx, c, http.MethodGet, goalPath(goal, "events")+page(after, limit), nil)
-}
-
-func page(after uint64, limit int) string {
-	return "?" + url.Values{"after": {strconv.FormatUint(after, 10)}, "limit": {strconv.Itoa(limit)}}.Encode()
-}
-
-// Diff is what the workspace differs in from its start.
-func (c *Client) Diff(ctx context.Context, goal string) (Diff, error) {
-	return call[Diff](ctx, c, http.MethodGet, goalPath(goal, "diff"), nil)
-}
-
-// Operation is everything on record about an operation.
-func (c *Client) Operation(ctx context.Context, goal, op string) (Operation, error) {
-	return call[Operation](ctx, c, http.MethodGet, goalPath(goal, "operations", op), nil)
-}
-
-// Tell sends one command to a goal, by its name in the address, and returns
-// where the goal stands after it.
-func (c *Client) Tell(ctx context.Context, goal, command string, in any) (core.Snapshot, error) {
-	return call[core.Snapshot](ctx, c, http.MethodPost, goalPath(goal, command), in)
-}
-
-// Approve answers yes.
-func (c *Client) Approve(ctx context.Context, goal string, a Answer) (core.Snapshot, error) {
-	return c.Tell(ctx, goal, "approve", a)
-}
-
-// Deny answers no.
-func (c *Client) Deny(ctx context.Context, goal string, a Answer) (core.Snapshot, error) {
-	return c.Tell(ctx, goal, "deny", a)
-}
-
-// Artifact opens content by its address, from an offset on.
-func (c *Client) Artifact(ctx context.Context, sha256 string, from int64) (io.ReadCloser, error) {
-	h := http.Header{}
-	if from > 0 {
-		h.Set("Range", fmt.Sprintf("bytes=%d-", from))
-	}
-	answer, err := c.Do(ctx, http.MethodGet, "/v1/artifacts/"+url.PathEscape(sha256), nil, h)
-	if err != nil {
-		return nil, err
-	}
-	return answer.Body, nil
 }
 
 // Message is one server-sent event.

@@ -80,6 +80,11 @@ type Resume struct {
 	Limits event.Limits `json:"limits,omitzero"`
 }
 
+// SetLimits replaces the limits of a goal's budget.
+type SetLimits struct {
+	Limits event.Limits `json:"limits"`
+}
+
 // Cancel ends a goal.
 type Cancel struct {
 	Reason string `json:"reason,omitempty"`
@@ -147,6 +152,18 @@ type Rules struct {
 	Rules []event.Rule `json:"rules"`
 	// Warnings are rules of the repository that were dropped.
 	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Revoke names rules of the user's that are to go, all of them or none.
+type Revoke struct {
+	IDs []string `json:"ids"`
+}
+
+// RuleFile is a policy file: one named belay.yaml is a repository's, any other
+// the user's.
+type RuleFile struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
 }
 
 // Revoked are the ids of rules that were removed.
