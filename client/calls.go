@@ -136,6 +136,11 @@ func (c *Client) Adopt(ctx context.Context, goal string) (core.Snapshot, error) 
 	return c.Tell(ctx, goal, "adopt", struct{}{})
 }
 
+// Checkpoint names the state of a goal's workspace.
+func (c *Client) Checkpoint(ctx context.Context, goal, name string) (core.Checkpoint, error) {
+	return Call[core.Checkpoint](ctx, c, http.MethodPost, goalPath(goal, "checkpoint"), NewCheckpoint{Name: name})
+}
+
 // Spec is what a goal asks for now.
 func (c *Client) Spec(ctx context.Context, goal string) (event.GoalSpec, error) {
 	return Call[event.GoalSpec](ctx, c, http.MethodGet, goalPath(goal, "spec"), nil)

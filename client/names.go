@@ -9,6 +9,7 @@ import (
 	"belay/internal/ledger"
 	"belay/internal/moment"
 	"belay/internal/policy"
+	"belay/internal/workspace"
 )
 
 // What goes over the wire has belay's own types. Programs outside of this
@@ -29,6 +30,8 @@ type (
 	Status         = lifecycle.Status
 	Audit          = ledger.Audit
 	Verdict        = policy.Verdict
+
+	Bring         = workspace.Bring
 
 	Criterion     = event.Criterion
 	CriterionKind = event.CriterionKind

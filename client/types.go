@@ -9,6 +9,7 @@ import (
 
 	"belay/internal/event"
 	"belay/internal/moment"
+	"belay/internal/workspace"
 )
 
 // StartGoal begins a goal. Text and Repo are needed; what is left out takes the
@@ -36,6 +37,8 @@ type StartGoal struct {
 	Travel            *bool `json:"travel,omitempty"`
 	// Worktree has the goal work in a checkout of its own, at the state of Repo now.
 	Worktree bool `json:"worktree,omitempty"`
+	// Bring is what that gets of the ignored files.
+	Bring workspace.Bring `json:"bring,omitzero"`
 }
 
 // Started is a goal that was begun.
@@ -111,8 +114,8 @@ type Look struct {
 	Op string `json:"op_id"`
 }
 
-// Checkpoint names the state of the workspace.
-type Checkpoint struct {
+// NewCheckpoint names the state of the workspace.
+type NewCheckpoint struct {
 	Name string `json:"name"`
 }
 

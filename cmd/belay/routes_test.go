@@ -41,6 +41,8 @@ var routesOf = map[string]struct {
 	"revise":         {routes: []string{"POST /v1/goals/{goal}/revise", "GET /v1/goals/{goal}/spec"}},
 	"reconcile":      {routes: []string{"POST /v1/goals/{goal}/reconcile", "POST /v1/goals/{goal}/look"}},
 	"checkpoints":    {routes: []string{"GET /v1/goals/{goal}"}},
+	"checkpoint":     {routes: []string{"POST /v1/goals/{goal}/checkpoint"}},
+	"next":           {routes: []string{"GET /v1/goals/{goal}"}},
 	"rollback":       {routes: []string{"POST /v1/goals/{goal}/rollback"}},
 	"policy explain": {routes: []string{"POST /v1/policy/explain"}},
 	"policy list":    {routes: []string{"GET /v1/policy/rules"}},

@@ -153,7 +153,7 @@ func startGoal(c *call, in client.StartGoal) (client.Started, error) {
 		Spec: event.GoalSpec{Text: in.Text, Acceptance: in.Acceptance, Constraints: in.Constraints, Limits: in.Limits},
 		Settings: event.Settings{Model: in.Model, Plan: in.Plan, Approve: in.Approve, AcceptUnverified: in.AcceptUnverified,
 			Sandbox: in.Sandbox, ApprovalTimeoutMS: in.ApprovalTimeoutMS, RetryWindowMS: in.RetryWindowMS, Patience: in.Patience},
-		Repo: in.Repo, Travel: in.Travel, Worktree: in.Worktree,
+		Repo: in.Repo, Travel: in.Travel, Worktree: in.Worktree, Bring: in.Bring,
 	})
 	if err == nil {
 		c.w.Header().Set("Location", "/v1/goals/"+started.Goal)
@@ -262,7 +262,7 @@ func reconcile(c *call, in client.Reconcile) (core.Snapshot, error) {
 	return c.then(c.Service.Reconcile(c.ctx, c.goal, core.Reconcile{Op: in.Op, Outcome: in.Outcome, Retry: in.Retry, Reason: in.Reason}))
 }
 
-func checkpoint(c *call, in client.Checkpoint) (core.Checkpoint, error) {
+func checkpoint(c *call, in client.NewCheckpoint) (core.Checkpoint, error) {
 	return c.Service.Checkpoint(c.ctx, c.goal, in.Name)
 }
 

@@ -18,7 +18,7 @@ func (a *app) nextCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "next G", Short: "what happens next, who has to act, and what is missing", Args: exactly(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.withGoal(args[0], func(s *service.Service, goal string) error {
+			return a.withGoal(args[0], func(s service.Door, goal string) error {
 				snap, err := s.Snapshot(a.ctx, goal)
 				if err != nil {
 					return err

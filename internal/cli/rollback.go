@@ -22,7 +22,7 @@ func (a *app) checkpointCommand() *cobra.Command {
 			"edits, before commands, before whatever can discard work, and when a todo is finished.",
 		Example: "  belay checkpoint 73c3 tests-green",
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.withGoal(args[0], func(s *service.Service, goal string) error {
+			return a.withGoal(args[0], func(s service.Door, goal string) error {
 				c, err := s.Checkpoint(a.ctx, goal, args[1])
 				if err != nil {
 					return err

@@ -103,6 +103,13 @@ func (d *Door) Look(ctx context.Context, goal, op string) (service.Sight, error)
 	return tell(ctx, post[service.Sight](d, goal, "look", client.Look{Op: op}))
 }
 
+// Checkpoint implements service.Door.
+func (d *Door) Checkpoint(ctx context.Context, goal, name string) (core.Checkpoint, error) {
+	return tell(ctx, func(ctx context.Context) (core.Checkpoint, error) {
+		return d.c.Checkpoint(ctx, goal, name)
+	})
+}
+
 // rolledBack is what a rollback would change, and whether it did.
 type rolledBack struct {
 	Plan service.RollbackPlan `json:"plan"`

@@ -66,6 +66,7 @@ type Teller interface {
 	Adopt(ctx context.Context, goal string) error
 	Reconcile(ctx context.Context, goal string, r core.Reconcile) error
 	Look(ctx context.Context, goal, op string) (Sight, error)
+	Checkpoint(ctx context.Context, goal, name string) (core.Checkpoint, error)
 	PlanRollback(ctx context.Context, goal, target string) (RollbackPlan, error)
 	Rollback(ctx context.Context, goal string, p RollbackPlan) (core.Snapshot, error)
 }
