@@ -31,7 +31,7 @@ type (
 	Audit          = ledger.Audit
 	Verdict        = policy.Verdict
 
-	Bring         = workspace.Bring
+	Bring = workspace.Bring
 
 	Criterion     = event.Criterion
 	CriterionKind = event.CriterionKind
