@@ -120,12 +120,13 @@ type NewCheckpoint struct {
 }
 
 // Rollback makes the workspace what it was at a target: a checkpoint, todo:ID or
-// event:SEQ. Without From and Tree it only says what would change; with those of
+// event:SEQ. Without From and Tree (and Index) it only says what would change; with those of
 // what it said, it does it, if that is still so.
 type Rollback struct {
 	Target string `json:"target"`
 	From   string `json:"from,omitempty"`
 	Tree   string `json:"tree,omitempty"`
+	Index  string `json:"index,omitempty"`
 }
 
 // Policy is what a goal may do without a question.

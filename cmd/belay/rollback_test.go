@@ -43,8 +43,21 @@ func rollable(t *testing.T, git bool) (w *world, goal string, start map[string]s
 		w.put(filepath.Join(w.repo, "text.txt"), "dirty\r\ntwo")
 	}
 	start = files(t, w.repo)
-	w.must(0, runToy(w.script("steps:\n"+stepRead+stepFix+stepCommand(changeAll)+stepTest+stepDone))...)
+	start["(staged)"] = w.staged(git)
+	command := changeAll
+	if git {
+		command += "; git add -A; git rm -q --cached old/c.txt || true"
+	}
+	w.must(0, runToy(w.script("steps:\n"+stepRead+stepFix+stepCommand(command)+stepTest+stepDone))...)
 	return w, w.goal(), start
+}
+
+// staged is what is staged in the repository.
+func (w *world) staged(git bool) string {
+	if !git {
+		return ""
+	}
+	return w.git("diff", "--cached", "--name-status")
 }
 
 // files are all files but git's own.
@@ -64,6 +77,12 @@ func TestRollback(t *testing.T) {
 		t.Run(fmt.Sprintf("git %t", git), func(t *testing.T) {
 			t.Parallel()
 			w, goal, start := rollable(t, git)
+			wasStaged := start["(staged)"]
+			delete(start, "(staged)")
+			nowStaged := w.staged(git)
+			if git && wasStaged == nowStaged {
+				t.Fatalf("nothing was staged: %q", nowStaged)
+			}
 			w.put(filepath.Join(w.repo, "theirs.txt"), "edited by a person\n")
 			w.put(filepath.Join(w.repo, "of-theirs.txt"), "made by a person\n")
 			changed := files(t, w.repo)
@@ -71,7 +90,9 @@ func TestRollback(t *testing.T) {
 				if !git {
 					return nil
 				}
-				return tree(t, filepath.Join(w.repo, ".git"))
+				m := tree(t, filepath.Join(w.repo, ".git"))
+				delete(m, "index")
+				return m
 			}
 			ours := dotgit()
 			r := w.must(0, "rollback", goal, "cp0")
@@ -85,6 +106,9 @@ func TestRollback(t *testing.T) {
 				t.Errorf("what is not the goal's: %q", got)
 			}
 			sameTree(t, ".git", maps.Clone(ours), dotgit())
+			if got := w.staged(git); got != wasStaged {
+				t.Errorf("staged is %q, and was %q", got, wasStaged)
+			}
 			if s := w.snapshot(); s.Status != lifecycle.Completed || s.How != event.Verified {
 				t.Errorf("the goal is %s (%s)", s.Status, s.How)
 			}
@@ -95,6 +119,9 @@ func TestRollback(t *testing.T) {
 			cps := w.snapshot().Checkpoints
 			w.must(0, "rollback", goal, cps[len(cps)-1].ID, "--yes")
 			sameTree(t, "rolled forward", maps.Clone(changed), files(t, w.repo))
+			if got := w.staged(git); got != nowStaged {
+				t.Errorf("staged is %q, and was %q", got, nowStaged)
+			}
 			w.must(0, "audit", goal)
 			if r := w.must(0, "rollback", goal, cps[len(cps)-1].ID, "--yes"); !strings.Contains(r.out, "nothing would change") {
 				t.Errorf("%v", r)
@@ -167,8 +194,10 @@ func TestARollbackSurvivesAKillAtEachOfItsInstants(t *testing.T) {
 	}
 	w, goal, start := rollable(t, true)
 	changed := w.snapshot().Revision.Tree
+	wasStaged := start["(staged)"]
+	delete(start, "(staged)")
 	kills := 0
-	for _, point := range []string{"driver.append.durable.before", "driver.append.durable.after", "effect.run.before", "workspace.move.removed", "workspace.move.staged", "workspace.move.named", "driver.append.soft.before", "driver.append.soft.after"} {
+	for _, point := range []string{"driver.append.durable.before", "driver.append.durable.after", "effect.run.before", "workspace.move.removed", "workspace.move.staged", "workspace.move.named", "workspace.index.staged", "workspace.index.locked", "workspace.index.named", "driver.append.soft.before", "driver.append.soft.after"} {
 		for hit := 1; hit < 12; hit++ {
 			points := filepath.Join(w.dir, fmt.Sprintf("%s.%d", point, hit))
 			if err := os.Mkdir(points, 0o700); err != nil {
@@ -187,6 +216,9 @@ func TestARollbackSurvivesAKillAtEachOfItsInstants(t *testing.T) {
 			}
 			w.must(0, "rollback", goal, "cp0", "--yes") // goes on with the one that is open
 			sameTree(t, fmt.Sprintf("after a kill at %s@%d", point, hit), maps.Clone(start), files(t, w.repo), "ignored.log")
+			if got := w.staged(true); got != wasStaged {
+				t.Errorf("after a kill at %s@%d staged is %q, and was %q", point, hit, got, wasStaged)
+			}
 			// Forward again, for the next instant.
 			back := ""
 			for _, cp := range w.snapshot().Checkpoints {
@@ -201,7 +233,7 @@ func TestARollbackSurvivesAKillAtEachOfItsInstants(t *testing.T) {
 	if left, err := filepath.Glob(filepath.Join(w.repo, ".belay*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v %v", left, err)
 	}
-	if kills < 15 {
+	if kills < 18 {
 		t.Errorf("only %d kills", kills)
 	}
 	t.Logf("%d kills", kills)

@@ -275,10 +275,10 @@ type rolledBack struct {
 
 func rollback(c *call, in client.Rollback) (rolledBack, error) {
 	p, err := c.Service.PlanRollback(c.ctx, c.goal, in.Target)
-	if err != nil || in.Tree == "" || len(p.Changes) == 0 {
+	if err != nil || in.Tree == "" || p.Empty() {
 		return rolledBack{Plan: p}, err
 	}
-	if in.From != p.From || in.Tree != p.Tree {
+	if in.From != p.From || in.Tree != p.Tree || in.Index != p.Index {
 		return rolledBack{}, fmt.Errorf("%w: the workspace is another by now; ask again what would change", core.ErrChanged)
 	}
 	snap, err := c.Service.Rollback(c.ctx, c.goal, p)

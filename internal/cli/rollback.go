@@ -84,8 +84,9 @@ func (a *app) rollbackCommand() *cobra.Command {
 		Use: "rollback G CHECKPOINT|todo:ID|event:SEQ", Short: "make the workspace what it was: shows first what changes", Args: exactly(2, 2),
 		Long: "rollback restores the contents, modes, links, untracked files and deletions of a goal's\n" +
 			"workspace as they were at a checkpoint (belay checkpoints G), when a todo was done, or after\n" +
-			"an event (belay timeline G). It never touches .git, ignored files, or files that others have\n" +
-			"changed since: those it names and leaves alone. The goal has to be paused or to have ended.\n\n" +
+			"an event (belay timeline G), and what was staged of them. It never touches HEAD, refs, the\n" +
+			"stash or git's objects, ignored files, or files that others have changed since: those it names\n" +
+			"and leaves alone. The goal has to be paused or to have ended.\n\n" +
 			"It is an operation of the goal: recorded before it begins, gone on with after a crash, and\n" +
 			"undone by a rollback to the checkpoint that it leaves behind.",
 		Example: "  belay rollback 73c3 cp0\n  belay rollback 73c3 event:120 --yes",
@@ -105,7 +106,7 @@ func (a *app) rollback(s service.Door, goal, target string, yes bool) error {
 	if !a.json {
 		a.plan(a.Stdout, p)
 	}
-	if len(p.Changes) == 0 {
+	if p.Empty() {
 		return a.printJSONOr(map[string]any{"plan": p, "done": false}, func(io.Writer) {})
 	}
 	if !yes && a.Terminal && !a.json {
@@ -140,14 +141,23 @@ func rolledBack(s core.Snapshot) bool {
 }
 
 func (a *app) plan(w io.Writer, p service.RollbackPlan) {
-	if len(p.Changes) == 0 {
+	if p.Empty() {
 		fmt.Fprintln(w, "nothing would change: the workspace is as it was, but for what others have changed")
 	}
 	for _, c := range p.Changes {
 		fmt.Fprintf(w, "  %-9s %s  +%d -%d\n", c.Status, oneLine(c.Path), c.Added, c.Deleted)
 	}
+	for _, c := range p.Staged {
+		fmt.Fprintf(w, "  %-9s %s  (what is staged: %s)\n", "staged", oneLine(c.Path), c.Status)
+	}
 	for _, k := range p.Kept {
-		fmt.Fprintf(w, "  %-9s %s  (changed by others since: left alone)\n", "kept", oneLine(k))
+		fmt.Fprintf(w, "  %-9s %s  (%s: left alone)\n", "kept", oneLine(k), p.Because[k])
+	}
+	for _, k := range p.KeptStaged {
+		fmt.Fprintf(w, "  %-9s %s  (what is staged is left alone: %s)\n", "kept", oneLine(k), p.Because[k])
+	}
+	if p.Note != "" {
+		fmt.Fprintln(w, "  "+oneLine(p.Note))
 	}
 	if a.Terminal {
 		fmt.Fprintln(w, a.diff(p.Diff))

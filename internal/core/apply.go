@@ -507,7 +507,7 @@ func (s *State) reconcile(e event.Event, p event.OperationReconciled) {
 func (s *State) applyWorkspace(e event.Event) bool {
 	switch p := e.Payload.(type) {
 	case event.WorkspaceAttached:
-		s.Workspace, s.Place = &p, p.Place
+		s.Workspace, s.Place, s.Index = &p, p.Place, p.Index
 		s.Talk.Attached = e.Seq
 		s.Revision = event.Revision{N: 0, Tree: p.Tree}
 		s.Progress.Moved(p.Tree)
@@ -535,6 +535,8 @@ func (s *State) applyWorkspace(e event.Event) bool {
 		s.Diff = p
 	case event.CheckpointCreated:
 		s.addCheckpoint(e, p)
+	case event.IndexChanged:
+		s.Index = p.Index
 	case event.WorkspaceRestored:
 	case event.TestCompleted:
 		s.addEvidence(e, p)

@@ -18,8 +18,8 @@ import (
 // operation, and costs no look and no commit of its own.
 
 // before is the checkpoint that an operation needs in front of it, "" for none:
-// always before what can discard work; before a command when the tree is
-// another than at the latest checkpoint; and before the first edit of those
+// always before what can discard work; before a command when the tree or what is
+// staged is another than at the latest checkpoint; and before the first edit of those
 // that one response proposed.
 func (s State) before(o operation.Op, discards bool, v policy.Verdict) event.CheckpointTrigger {
 	switch {
@@ -29,7 +29,7 @@ func (s State) before(o operation.Op, discards bool, v policy.Verdict) event.Che
 		return event.CheckpointDiscard
 	}
 	last := s.latestCheckpoint()
-	if last.Tree == s.Revision.Tree || readerOnly(s, o, v) {
+	if last.Tree == s.Revision.Tree && last.Index == s.Index || readerOnly(s, o, v) {
 		return ""
 	}
 	if o.Effect != event.Verifiable {
@@ -62,7 +62,7 @@ func (w *step) checkpointBefore(o operation.Op, discards bool, v policy.Verdict)
 
 // checkpoint records one of the present revision.
 func (w *step) checkpoint(op string, c event.CheckpointCreated) {
-	c.Tree, c.Size = w.s.Revision.Tree, w.s.diffSize()
+	c.Tree, c.Index, c.Size = w.s.Revision.Tree, w.s.Index, w.s.diffSize()
 	w.emitBy(event.ActorRuntime, op, c)
 }
 
@@ -116,7 +116,7 @@ func (w *step) markCheckpoint(b MarkCheckpoint) error {
 		}
 		w.noteObservation(*o, "external")
 	}
-	w.emit(event.CheckpointCreated{Checkpoint: fmt.Sprintf("cp%d", s.Head+1), Name: b.Name, Tree: s.Revision.Tree,
+	w.emit(event.CheckpointCreated{Checkpoint: fmt.Sprintf("cp%d", s.Head+1), Name: b.Name, Tree: s.Revision.Tree, Index: s.Index,
 		Why: "named by the user", Trigger: event.CheckpointNamed, Size: s.diffSize()})
 	return nil
 }
@@ -140,7 +140,7 @@ func checkpointName(name string) error {
 // addCheckpoint folds one in. Over the bound the oldest automatic one goes from
 // the list; its event, and with it the state, stays a target of a rollback.
 func (s *State) addCheckpoint(e event.Event, p event.CheckpointCreated) {
-	c := Checkpoint{ID: p.Checkpoint, Name: p.Name, Tree: p.Tree, Why: p.Why, Trigger: p.Trigger, Size: p.Size, Op: e.Op, Seq: e.Seq}
+	c := Checkpoint{ID: p.Checkpoint, Name: p.Name, Tree: p.Tree, Index: p.Index, Why: p.Why, Trigger: p.Trigger, Size: p.Size, Op: e.Op, Seq: e.Seq}
 	if o, ok := s.Find(e.Op); ok && e.Op != "" {
 		c.Request = o.Request
 	}

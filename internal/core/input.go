@@ -233,6 +233,8 @@ type Action struct {
 // Observation is the workspace as it is.
 type Observation struct {
 	Tree string
+	// Index is what is staged in the user's repository, "" when it was not seen.
+	Index string
 	// From is the tree that Changes are relative to.
 	From    string
 	Changes []event.Change

@@ -214,8 +214,12 @@ func (w *step) startOp(o operation.Op, intent event.Intent, v policy.Verdict, b 
 	w.commit()
 }
 
-// noteObservation records that the tree changed, and the new diff.
+// noteObservation records that the tree or what is staged changed, and the new
+// diff.
 func (w *step) noteObservation(o Observation, by string) {
+	if o.Index != "" && o.Index != w.s.Index {
+		w.emitBy(event.ActorRuntime, opOf(by), event.IndexChanged{From: w.s.Index, Index: o.Index, By: by})
+	}
 	if o.Tree == w.s.Revision.Tree {
 		return
 	}

@@ -22,8 +22,15 @@ type RollbackOf struct {
 	// that the workspace is to hold: the target's, but for the paths in Kept.
 	From string `json:"from"`
 	Tree string `json:"tree"`
-	// Kept are paths that others have changed since; they are left alone.
+	// Kept are paths that are left alone: others have changed them since, or
+	// something that is no part of the workspace stands there.
 	Kept []string `json:"kept,omitempty"`
+	// Index is what is to be staged again, FromIndex what was staged when the
+	// changes were shown; both "" where that is left as it is.
+	Index     string `json:"index,omitempty"`
+	FromIndex string `json:"from_index,omitempty"`
+	// KeptStaged are paths of which what is staged is left alone.
+	KeptStaged []string `json:"kept_staged,omitempty"`
 }
 
 // RollbackArgs reads what a rollback is to do.
@@ -69,12 +76,14 @@ func (w *step) rollBack(b Rollback) error {
 		return fmt.Errorf("%w: a rollback without a tree, or from another one than the present", ErrInput)
 	case b.Observation.From != s.Revision.Tree:
 		return fmt.Errorf("%w: the goal's revision is another than when the changes were shown; look again", ErrChanged)
-	case b.Of.Tree == b.Of.From:
+	case b.Of.FromIndex != b.Observation.Index && b.Of.Index != "":
+		return fmt.Errorf("%w: what is staged is another than when the changes were shown; look again", ErrChanged)
+	case b.Of.Tree == b.Of.From && b.Of.Index == b.Of.FromIndex:
 		return fmt.Errorf("%w: the workspace is as it was then", ErrInput)
 	}
 	w.noteObservation(b.Observation, "external")
 	op := fmt.Sprintf("op%d", s.Ops+1)
-	w.emit(event.CheckpointCreated{Checkpoint: "before-" + op, Tree: b.Of.From, Why: "before the rollback to " + b.Of.Target,
+	w.emit(event.CheckpointCreated{Checkpoint: "before-" + op, Tree: b.Of.From, Index: s.Index, Why: "before the rollback to " + b.Of.Target,
 		Trigger: event.CheckpointRollback, Size: s.diffSize()})
 	args, err := json.Marshal(b.Of)
 	if err != nil {
@@ -106,5 +115,5 @@ func (w *step) rolledBack(o operation.Op, b Ended) {
 	if err != nil || b.Outcome != event.Succeeded {
 		return
 	}
-	w.emitBy(event.ActorRuntime, o.ID, event.WorkspaceRestored{Checkpoint: of.Target, Tree: b.After.Tree, Kept: of.Kept})
+	w.emitBy(event.ActorRuntime, o.ID, event.WorkspaceRestored{Checkpoint: of.Target, Tree: b.After.Tree, Kept: of.Kept, KeptStaged: of.KeptStaged})
 }

@@ -14,7 +14,7 @@ import (
 
 // StateSchema is the version of State's shape. A cached state of another
 // schema is ignored and rebuilt from the ledger.
-const StateSchema = 9
+const StateSchema = 10
 
 // State is where a goal stands: only ever the fold of its ledger. It is bounded:
 // it holds what decisions need, not the conversation.
@@ -95,6 +95,9 @@ type State struct {
 
 	Workspace *event.WorkspaceAttached `json:"workspace,omitempty"`
 	Revision  event.Revision           `json:"revision"`
+	// Index is what is staged in the user's repository, "" when that is not known
+	// or there is none.
+	Index string `json:"index,omitempty"`
 	// Place is where the workspace is; Packs are what another place can restore
 	// it from.
 	Place string `json:"place,omitempty"`
@@ -219,6 +222,7 @@ type Checkpoint struct {
 	ID      string                  `json:"checkpoint"`
 	Name    string                  `json:"name,omitempty"`
 	Tree    string                  `json:"tree"`
+	Index   string                  `json:"index,omitempty"`
 	Why     string                  `json:"why"`
 	Trigger event.CheckpointTrigger `json:"trigger,omitempty"`
 	Size    event.DiffSize          `json:"size,omitzero"`

@@ -158,6 +158,8 @@ func describeWork(e event.Event) (name, detail string) {
 		return string(e.Type), changeLine(p.Changes, p.More)
 	case event.CheckpointCreated:
 		return string(e.Type), p.Checkpoint + " " + p.Why
+	case event.IndexChanged:
+		return string(e.Type), "what is staged was changed by " + p.By
 	case event.WorkspaceRestored:
 		return string(e.Type), p.Checkpoint
 	case event.WorkspacePacked:

@@ -188,7 +188,7 @@ func (w *step) attached(b Attached) {
 	}
 	b.Workspace.Place = w.s.Holder.Place
 	w.emit(b.Workspace)
-	w.emit(event.CheckpointCreated{Checkpoint: "cp0", Name: "start", Tree: b.Workspace.Tree, Why: "the state the goal found", Trigger: event.CheckpointStart})
+	w.emit(event.CheckpointCreated{Checkpoint: "cp0", Name: "start", Tree: b.Workspace.Tree, Index: b.Workspace.Index, Why: "the state the goal found", Trigger: event.CheckpointStart})
 }
 
 func (w *step) composed(b Composed) {

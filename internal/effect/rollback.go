@@ -3,12 +3,15 @@ package effect
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"belay/internal/core"
 	"belay/internal/core/operation"
 	"belay/internal/event"
 	"belay/internal/failpoint"
 	"belay/internal/fault"
+	"belay/internal/workspace"
 )
 
 // rollback makes the workspace hold the tree that a person wants. It is done
@@ -21,7 +24,11 @@ func (g *Goal) rollback(ctx context.Context, s core.State, o operation.Op, attem
 	}
 	e := core.Ended{Op: o.ID, Attempt: attempt, Recovered: recovered, Outcome: event.Succeeded}
 	failpoint.Hit(failpoint.RunBefore)
-	written, err := g.Workspace.MoveIn(ctx, of.Tree, []string{of.From})
+	to := workspace.Restore{Tree: of.Tree, From: of.From, Leave: of.Kept}
+	if of.Index != "" {
+		to.Staged = &workspace.Restage{Index: of.Index, From: of.FromIndex, Leave: slices.Concat(of.Kept, of.KeptStaged)}
+	}
+	written, left, err := g.Workspace.Restore(ctx, to)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -31,6 +38,12 @@ func (g *Goal) rollback(ctx context.Context, s core.State, o operation.Op, attem
 		e.Result.Output.Head = "Nothing more was changed: " + e.Result.Fault.Message
 	} else {
 		e.Result.Output.Head = fmt.Sprintf("%d paths are as they were at %s.", written, of.Target)
+		if of.Index != "" {
+			e.Result.Output.Head += " So is what was staged."
+		}
+		if len(left) > 0 {
+			e.Result.Output.Head += " What is staged of these was left alone, because others have staged since, or its bytes are gone: " + strings.Join(left, ", ") + "."
+		}
 	}
 	after, err := g.look(ctx, s, s.Revision.Tree, s.BaselineTree())
 	if err != nil {

@@ -26,7 +26,11 @@ const (
 // attach looks at the workspace for the first time and keeps what it found.
 func (g *Goal) attach(ctx context.Context) (core.Body, error) {
 	a, err := g.Workspace.Attach(ctx)
+	index := ""
 	if err == nil {
+		if index, err = g.staged(ctx); err != nil {
+			return nil, err
+		}
 		err = g.Workspace.Keep(ctx, g.ID+"/cp0", a.Tree)
 	}
 	failpoint.Hit(failpoint.AttachKept)
@@ -36,7 +40,7 @@ func (g *Goal) attach(ctx context.Context) (core.Body, error) {
 	if err != nil {
 		return core.AttachFailed{Fault: *asFault(err, fault.Internal, fault.Environment)}, nil
 	}
-	w := event.WorkspaceAttached{Root: a.Root, Git: a.Git, Head: a.Head, Branch: a.Branch, Dirty: a.Dirty, Tree: a.Tree,
+	w := event.WorkspaceAttached{Root: a.Root, Git: a.Git, Head: a.Head, Branch: a.Branch, Dirty: a.Dirty, Tree: a.Tree, Index: index,
 		TestCommands: a.TestCommands, Sandbox: g.Sandbox.Name() + ": " + g.Sandbox.Describe()}
 	if a.Instructions != "" {
 		w.Instructions, err = g.text(ctx, a.Instructions, maxInstructions)
@@ -69,6 +73,9 @@ func (g *Goal) look(ctx context.Context, s core.State, from, baseline string) (c
 		return core.Observation{}, err
 	}
 	o := core.Observation{Tree: tree, From: from}
+	if o.Index, err = g.staged(ctx); err != nil {
+		return o, err
+	}
 	if tree == from {
 		return o, nil
 	}
@@ -98,6 +105,17 @@ func (g *Goal) look(ctx context.Context, s core.State, from, baseline string) (c
 	}
 	o.Diff, err = g.text(ctx, string(diff), maxDiff)
 	return o, err
+}
+
+// staged is what is staged in the user's repository, "" where that cannot be
+// told: the files are what counts, and an index that git cannot read is the
+// user's to mend. The error is the context's.
+func (g *Goal) staged(ctx context.Context) (string, error) {
+	index, err := g.Workspace.Staged(ctx)
+	if err != nil {
+		return "", ctx.Err()
+	}
+	return index, nil
 }
 
 // compare reports whether the earlier trees are here to be compared with. They

@@ -353,6 +353,8 @@ type WorkspaceAttached struct {
 	// Dirty lists paths that differed from HEAD, capped.
 	Dirty []string `json:"dirty,omitempty"`
 	Tree  string   `json:"tree"`
+	// Index is what is staged in the user's repository.
+	Index string `json:"index,omitempty"`
 	// TestCommands are what belay found by looking at the repository.
 	TestCommands []string `json:"test_commands,omitempty"`
 	// Instructions are the repository's own words for agents (AGENTS.md).
@@ -397,8 +399,18 @@ type CheckpointCreated struct {
 	Why        string `json:"why"`
 	// Trigger is what it was made for.
 	Trigger CheckpointTrigger `json:"trigger,omitempty"`
+	// Index is what was staged in the user's repository.
+	Index string `json:"index,omitempty"`
 	// Size is how much the tree differs from the one that the goal found.
 	Size DiffSize `json:"size,omitzero"`
+}
+
+// IndexChanged says that what is staged in the user's repository is another than
+// was seen last.
+type IndexChanged struct {
+	From  string `json:"from,omitempty"`
+	Index string `json:"index"`
+	By    string `json:"by"` // the op_id, or "external"
 }
 
 // WorkspaceRestored says that a checkpoint was restored.
@@ -406,6 +418,9 @@ type WorkspaceRestored struct {
 	Checkpoint string   `json:"checkpoint"`
 	Tree       string   `json:"tree"`
 	Kept       []string `json:"kept,omitempty"` // paths left alone, changed by others
+	// KeptStaged are paths whose files were restored but not what is staged of
+	// them.
+	KeptStaged []string `json:"kept_staged,omitempty"`
 }
 
 // WorkspacePacked says that an observed tree was kept as an artifact, so that

@@ -40,6 +40,7 @@ const (
 	TypeRepoStateMutated     Type = "repo_state_mutated"
 	TypeDiffUpdated          Type = "diff_updated"
 	TypeCheckpointCreated    Type = "checkpoint_created"
+	TypeIndexChanged         Type = "index_changed"
 	TypeWorkspaceRestored    Type = "workspace_restored"
 	TypeWorkspacePacked      Type = "workspace_packed"
 	TypeWorkspaceMoved       Type = "workspace_moved"
@@ -168,6 +169,9 @@ func (DiffUpdated) EventType() Type { return TypeDiffUpdated }
 // EventType returns TypeCheckpointCreated.
 func (CheckpointCreated) EventType() Type { return TypeCheckpointCreated }
 
+// EventType returns TypeIndexChanged.
+func (IndexChanged) EventType() Type { return TypeIndexChanged }
+
 // EventType returns TypeWorkspaceRestored.
 func (WorkspaceRestored) EventType() Type { return TypeWorkspaceRestored }
 
@@ -243,6 +247,7 @@ func init() {
 	register[RepoStateMutated]()
 	register[DiffUpdated]()
 	register[CheckpointCreated]()
+	register[IndexChanged]()
 	register[WorkspaceRestored]()
 	register[WorkspacePacked]()
 	register[WorkspaceMoved]()

@@ -141,6 +141,9 @@ const (
 	MoveRemoved     Name = "workspace.move.removed"
 	MoveStaged      Name = "workspace.move.staged"
 	MoveNamed       Name = "workspace.move.named"
+	IndexStaged     Name = "workspace.index.staged" // the user's new index stands under our name
+	IndexLocked     Name = "workspace.index.locked" // and holds git's lock
+	IndexNamed      Name = "workspace.index.named"  // and is the index, our name is still there
 )
 
 // Names lists every failpoint.
@@ -156,7 +159,7 @@ func Names() []Name {
 		PushBuilt, PushRehearsed, PushSent,
 		JournalWritten, FolderMade, EditStaged, EditBefore, EditMade, EditsMade, TempRemoved, JournalRemoved, CleanBefore, CleanAfter,
 		ObjectStaged, ObjectNamed, PackNamed, SnapshotWritten, StoreMade, KeepBefore, KeepAfter,
-		PackTaken, MoveRemoved, MoveStaged, MoveNamed,
+		PackTaken, MoveRemoved, MoveStaged, MoveNamed, IndexStaged, IndexLocked, IndexNamed,
 	}
 }
 

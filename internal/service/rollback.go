@@ -12,6 +12,7 @@ import (
 	"belay/internal/core"
 	"belay/internal/effect"
 	"belay/internal/event"
+	"belay/internal/fault"
 	"belay/internal/ledger"
 	"belay/internal/runtime"
 	"belay/internal/workspace"
@@ -20,10 +21,26 @@ import (
 // RollbackPlan is what a rollback would change, before it does.
 type RollbackPlan struct {
 	core.RollbackOf
-	// Changes lead from the workspace as it is now to what it would be.
+	// Changes lead from the workspace as it is now to what it would be, Staged
+	// from what is staged now to what would be.
 	Changes []event.Change `json:"changes"`
+	Staged  []event.Change `json:"staged,omitempty"`
 	Diff    string         `json:"diff"`
-	seen    core.Observation
+	// Because says why a path of Kept or KeptStaged is left alone.
+	Because map[string]string `json:"because,omitempty"`
+	// Note says why what is staged is left as it is altogether.
+	Note string `json:"note,omitempty"`
+	seen core.Observation
+}
+
+// Empty reports whether a rollback would change nothing.
+func (p RollbackPlan) Empty() bool { return len(p.Changes) == 0 && len(p.Staged) == 0 }
+
+// instant is the state that a rollback is to: what the workspace was, and the
+// event from which on others may have changed it.
+type instant struct {
+	core.Standing
+	since uint64
 }
 
 // PlanRollback says what a rollback to a target would change: "cp0" or another
@@ -42,7 +59,7 @@ func (s *Service) PlanRollback(ctx context.Context, goal, target string) (Rollba
 			return RollbackPlan{}, err
 		}
 	}
-	tree, since, err := s.target(ctx, st, target)
+	then, err := s.target(ctx, st, target)
 	if err != nil {
 		return RollbackPlan{}, err
 	}
@@ -52,39 +69,142 @@ func (s *Service) PlanRollback(ctx context.Context, goal, target string) (Rollba
 	}
 	defer g.Workspace.Close()
 	ws := g.Workspace
-	if ok, err := ws.Holds(ctx, tree); err != nil || !ok {
-		return RollbackPlan{}, errors.Join(err, fmt.Errorf("%w: the state at %s is not kept on this machine", ErrUsage, target))
+	if ok, err := ws.Holds(ctx, then.Tree); err != nil || !ok {
+		return RollbackPlan{}, errors.Join(err, fmt.Errorf("%w: the state at %s is not kept on this machine (another one made it, or belay gc removed it)", ErrUsage, target))
 	}
-	p := RollbackPlan{RollbackOf: core.RollbackOf{Target: target}}
+	p := RollbackPlan{RollbackOf: core.RollbackOf{Target: target}, Because: map[string]string{}}
 	if p.seen, err = g.Now(ctx, st); err != nil {
 		return p, err
 	}
 	p.From = p.seen.Tree
-	theirs, err := s.foreign(ctx, ws, goal, since, st.Revision.Tree, p.From)
+	passages, err := s.passages(ctx, goal, then.since)
 	if err != nil {
 		return p, err
 	}
-	if p.Tree, err = ws.Mix(ctx, tree, p.From, func(path string) bool { return theirs[path] }); err != nil {
+	passages = append(passages, core.Unrecorded(core.Standing{Tree: st.Revision.Tree, Index: st.Index}, core.Standing{Tree: p.From, Index: p.seen.Index})...)
+	if err := p.planFiles(ctx, ws, then.Tree, passages); err != nil {
 		return p, err
 	}
-	if p.Changes, err = ws.Changes(ctx, p.From, p.Tree); err != nil {
+	if err := p.planStaged(ctx, ws, then.Index, passages); err != nil {
 		return p, err
-	}
-	diff, err := ws.Diff(ctx, p.From, p.Tree)
-	if err != nil {
-		return p, err
-	}
-	p.Diff = string(diff)
-	whole, err := ws.Changes(ctx, p.From, tree)
-	if err != nil {
-		return p, err
-	}
-	for _, c := range whole {
-		if theirs[c.Path] {
-			p.Kept = append(p.Kept, c.Path)
-		}
 	}
 	return p, nil
+}
+
+// What is said of a path that is left alone.
+const (
+	byOthers  = "changed by others since"
+	notOurs   = "no part of the workspace stands there, or it was ignored then"
+	forOthers = "a file of others stands in its way"
+	restaged  = "staged by others since"
+	bytesGone = "its staged bytes are gone from the repository"
+)
+
+// planFiles plans what becomes of the files.
+func (p *RollbackPlan) planFiles(ctx context.Context, ws workspace.Workspace, tree string, passages []core.Passage) error {
+	others := map[string]bool{}
+	for _, step := range passages {
+		if step.Staged {
+			continue
+		}
+		cs, err := ws.Changes(ctx, step.From, step.To)
+		if err != nil {
+			return err
+		}
+		for _, c := range cs {
+			others[c.Path] = true
+			p.Because[c.Path] = byOthers
+		}
+	}
+	blocked, err := ws.InTheWay(ctx, p.From, tree)
+	if err != nil {
+		return err
+	}
+	for _, path := range blocked {
+		if !others[path] {
+			others[path] = true
+			p.Because[path] = notOurs
+		}
+	}
+	whole, err := ws.Changes(ctx, p.From, tree)
+	if err != nil {
+		return err
+	}
+	p.Kept = core.LeftAlone(whole, others)
+	p.because(p.Kept, forOthers)
+	kept := map[string]bool{}
+	for _, path := range p.Kept {
+		kept[path] = true
+	}
+	if p.Tree, err = ws.Mix(ctx, tree, p.From, func(path string) bool { return kept[path] }); err != nil {
+		return err
+	}
+	if p.Changes, err = ws.Changes(ctx, p.From, p.Tree); err != nil {
+		return err
+	}
+	diff, err := ws.Diff(ctx, p.From, p.Tree)
+	p.Diff = string(diff)
+	return err
+}
+
+// because drops the reasons of paths that need none, and gives the others one.
+func (p *RollbackPlan) because(kept []string, otherwise string) {
+	why := map[string]string{}
+	for _, path := range kept {
+		if why[path] = p.Because[path]; why[path] == "" {
+			why[path] = otherwise
+		}
+	}
+	p.Because = why
+}
+
+// planStaged plans what becomes of what is staged. Where that cannot be told,
+// it is left as it is, and the plan says so.
+func (p *RollbackPlan) planStaged(ctx context.Context, ws workspace.Workspace, index string, passages []core.Passage) error {
+	if index == "" || p.seen.Index == "" || index == p.seen.Index {
+		return nil
+	}
+	changes, lost, err := ws.StagedChanges(ctx, p.seen.Index, index)
+	others := map[string]bool{}
+	why := map[string]string{}
+	for _, step := range passages {
+		if err != nil || !step.Staged {
+			continue
+		}
+		var cs []event.Change
+		cs, _, err = ws.StagedChanges(ctx, step.From, step.To)
+		for _, c := range cs {
+			others[c.Path], why[c.Path] = true, restaged
+		}
+	}
+	if f := (*fault.Fault)(nil); errors.As(err, &f) {
+		p.Note = "what is staged is left as it is: " + f.Message
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, path := range lost {
+		others[path], why[path] = true, bytesGone
+	}
+	for _, path := range p.Kept {
+		others[path] = true
+	}
+	left := core.LeftAlone(changes, others)
+	for _, path := range left {
+		if slices.Contains(p.Kept, path) {
+			continue
+		}
+		p.KeptStaged = append(p.KeptStaged, path)
+		if p.Because[path] = why[path]; why[path] == "" {
+			p.Because[path] = forOthers
+		}
+	}
+	p.Staged = slices.DeleteFunc(changes, func(c event.Change) bool { return slices.Contains(left, c.Path) })
+	if len(p.Staged) > 0 {
+		p.Index, p.FromIndex = index, p.seen.Index
+	}
+	return nil
 }
 
 // Rollback does what a plan says, as long as the workspace is still what it was
@@ -191,61 +311,44 @@ func (s *Service) bare(ctx context.Context, st core.State) (*effect.Goal, error)
 		BaseEnv: s.BaseEnv, Secrets: s.Secrets, Protected: s.Protected, Scratch: s.Scratch}, nil
 }
 
-// target resolves what a person named to a tree, and the event from which on
-// others may have changed files.
-func (s *Service) target(ctx context.Context, st core.State, target string) (tree string, since uint64, err error) {
+// target resolves what a person named.
+func (s *Service) target(ctx context.Context, st core.State, target string) (instant, error) {
 	for _, c := range st.Checkpoints {
 		if c.ID == target || c.Name == target {
-			return c.Tree, c.Seq, nil
+			return instant{core.Standing{Tree: c.Tree, Index: c.Index}, c.Seq}, nil
 		}
 	}
 	kind, id, _ := strings.Cut(target, ":")
 	seq, isSeq := strconv.ParseUint(id, 10, 64)
 	if kind != "todo" && (kind != "event" || isSeq != nil) {
-		return "", 0, fmt.Errorf("%w: goal %s has no checkpoint %q (belay checkpoints %s lists them; todo:ID and event:SEQ are targets too)", ErrUsage, st.Goal, target, st.Goal)
+		return instant{}, fmt.Errorf("%w: goal %s has no checkpoint %q (belay checkpoints %s lists them; todo:ID and event:SEQ are targets too)", ErrUsage, st.Goal, target, st.Goal)
 	}
 	var at core.State
 	for at.Head < st.Head {
 		es, err := s.Ledger.Read(ctx, st.Goal, at.Head, 1000)
 		if err != nil {
-			return "", 0, err
+			return instant{}, err
 		}
 		for _, e := range es {
 			at = core.Fold(at, []event.Event{e})
 			done := kind == "todo" && slices.ContainsFunc(at.Todos, func(t event.Todo) bool { return t.ID == id && t.Status == event.TodoCompleted })
 			if (done || kind == "event" && e.Seq == seq) && at.Workspace != nil {
-				return at.Revision.Tree, e.Seq, nil
+				return instant{core.Standing{Tree: at.Revision.Tree, Index: at.Index}, e.Seq}, nil
 			}
 		}
 	}
-	return "", 0, fmt.Errorf("%w: goal %s was never at %s", ErrUsage, st.Goal, target)
+	return instant{}, fmt.Errorf("%w: goal %s was never at %s", ErrUsage, st.Goal, target)
 }
 
-// foreign are the paths that others than the goal have changed since an event.
-func (s *Service) foreign(ctx context.Context, ws workspace.Workspace, goal string, since uint64, last, now string) (map[string]bool, error) {
-	theirs := map[string]bool{}
-	add := func(from, to string) error {
-		cs, err := ws.Changes(ctx, from, to)
-		for _, c := range cs {
-			theirs[c.Path] = true
-		}
-		return err
-	}
+// passages are the steps that others than the goal took after an event.
+func (s *Service) passages(ctx context.Context, goal string, since uint64) ([]core.Passage, error) {
+	var list []core.Passage
 	for after := since; ; {
 		es, err := s.Ledger.Read(ctx, goal, after, 1000)
-		if err != nil {
-			return nil, err
+		if err != nil || len(es) == 0 {
+			return list, err
 		}
-		if len(es) == 0 {
-			return theirs, add(last, now)
-		}
-		for _, e := range es {
-			after = e.Seq
-			if p, ok := e.Payload.(event.RepoStateMutated); ok && p.By == "external" {
-				if err := add(p.From, p.Revision.Tree); err != nil {
-					return nil, err
-				}
-			}
-		}
+		after = es[len(es)-1].Seq
+		list = append(list, core.OthersPassages(es)...)
 	}
 }

@@ -54,6 +54,24 @@ type Workspace interface {
 	// folders that it had emptied go then. Files that are ignored are never
 	// touched, nor is .git.
 	MoveIn(ctx context.Context, tree string, known []string) (written int, err error)
+	// Restore is MoveIn for a rollback: what Leave names stays as it is, and so
+	// does what stands in the way and is no part of the workspace, as long as
+	// Leave names it; the index of the user's repository is restored after the
+	// files, and left are the paths whose entries had to be left alone beyond
+	// those that Staged.Leave names. Interrupted, it can be called again.
+	Restore(ctx context.Context, r Restore) (written int, left []string, err error)
+	// InTheWay are the paths of a rollback from one observed tree to another that
+	// have to be left alone, though the goal changed them: something stands there
+	// now that is no part of the workspace, or the rules of the tree to come
+	// ignore it.
+	InTheWay(ctx context.Context, from, to string) ([]string, error)
+	// Staged keeps what is staged in the user's repository and returns its name,
+	// "" where there is no repository. It is the same for the same content.
+	Staged(ctx context.Context) (index string, err error)
+	// StagedChanges are the paths whose entries differ between two names that
+	// Staged gave, sorted: a commit alone changes none. Lost are those of them
+	// whose later bytes the repository does not hold any more.
+	StagedChanges(ctx context.Context, from, to string) (changes []event.Change, lost []string, err error)
 	// Entries lists the files of an observed tree, sorted by path.
 	Entries(ctx context.Context, tree string) ([]Entry, error)
 	// Contents reads files of an observed tree, at most limit bytes of each.
@@ -97,6 +115,24 @@ type Workspace interface {
 	Clean(ctx context.Context) error
 	// Close releases the directory lock.
 	Close() error
+}
+
+// Restore is what a rollback makes of a workspace.
+type Restore struct {
+	// Tree is the tree to come, From the one that it was planned from.
+	Tree, From string
+	// Leave are paths that stay as they are.
+	Leave []string
+	// Staged is what becomes of the index; nil leaves it alone.
+	Staged *Restage
+}
+
+// Restage is what becomes of the index of the user's repository.
+type Restage struct {
+	// Index is what Staged had named, From what it named when this was planned.
+	Index, From string
+	// Leave are paths whose entries stay as they are.
+	Leave []string
 }
 
 // Entry is one file of a tree.

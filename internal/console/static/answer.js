@@ -149,13 +149,15 @@ export async function rollBack(from, s, target) {
   try {
     const path = goalPath(s.goal, "rollback");
     const { plan } = await tell(path, { target });
-    if (!plan.changes?.length) return toast("Nothing would change: the workspace is as it was, but for what others have changed.");
+    if (!plan.changes?.length && !plan.staged?.length) return toast("Nothing would change: the workspace is as it was, but for what others have changed.");
     const yes = await ask(`Roll back to ${target}?`, [
       h("p", {}, `${plan.changes.length} file${plan.changes.length === 1 ? "" : "s"} would change; a checkpoint of what is there now comes first.`),
-      plan.kept?.length > 0 && h("p", {}, "Changed by others since, and left alone: ", plan.kept.map((k) => h("code", {}, k))),
+      plan.staged?.length > 0 && h("p", {}, "What is staged comes back for: ", plan.staged.map((c) => h("code", {}, c.path))),
+      (plan.kept || plan.kept_staged) && h("div", {}, h("p", {}, "Left alone:"), h("ul", {}, [...(plan.kept || []), ...(plan.kept_staged || [])].map((k) => h("li", {}, h("code", {}, k), " ", plan.because?.[k])))),
+      plan.note && h("p", {}, plan.note),
       drawDiff(plan.diff)], "Roll back");
     if (!yes) return;
-    const r = await tell(path, { target, from: plan.from, tree: plan.tree });
+    const r = await tell(path, { target, from: plan.from, tree: plan.tree, index: plan.index });
     toast(r.done ? `Rolled back to ${target}.` : "Not rolled back: " + (r.latest_tool_result?.output || "see the timeline"));
   } catch (e) { toast(e.message); } finally { from.disabled = false; }
 }

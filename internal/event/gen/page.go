@@ -31,7 +31,7 @@ var groups = []struct {
 		event.TypeOperationFinished, event.TypeOperationReconciled}},
 	{"workspace", "The repository as content.", []event.Type{
 		event.TypeWorkspaceAttached, event.TypeWorkspaceObserved, event.TypeRepoStateMutated, event.TypeDiffUpdated,
-		event.TypeCheckpointCreated, event.TypeWorkspaceRestored, event.TypeWorkspacePacked, event.TypeWorkspaceMoved,
+		event.TypeCheckpointCreated, event.TypeIndexChanged, event.TypeWorkspaceRestored, event.TypeWorkspacePacked, event.TypeWorkspaceMoved,
 		event.TypeEnvironmentCaptured}},
 	{"verification", "Claims of completion and the evidence that answers them.", []event.Type{
 		event.TypeTestCompleted, event.TypeCompletionClaimed, event.TypeVerificationStarted,

@@ -61,6 +61,19 @@ type Workspace struct {
 	relisted bool
 	unsaved  int
 	excludes map[string]excludesMemo
+	index    stagedMemo
+
+	// crash, where a test sets it, is told of each failpoint of a restore: a
+	// panic there is as near to a kill as one process comes.
+	crash func(failpoint.Name)
+}
+
+// hit marks an instant of a restore at which a crash is hardest to survive.
+func (w *Workspace) hit(n failpoint.Name) {
+	failpoint.Hit(n)
+	if w.crash != nil {
+		w.crash(n)
+	}
 }
 
 var _ workspace.Workspace = (*Workspace)(nil)

@@ -152,12 +152,18 @@ func (w *Workspace) Import(ctx context.Context, r io.Reader) error {
 func (w *Workspace) MoveIn(ctx context.Context, tree string, known []string) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now, err := w.observe(ctx)
+	written, err := w.moveTo(ctx, tree, known, nil)
 	if err != nil {
-		return 0, err
+		return written, err
 	}
-	if now == tree {
-		return 0, w.hollow(ctx, tree, known)
+	return written, w.arrived(ctx, tree, known, nil)
+}
+
+// moveTo makes the directory hold a tree, but for the paths to leave.
+func (w *Workspace) moveTo(ctx context.Context, tree string, known []string, leave map[string]bool) (int, error) {
+	now, err := w.observe(ctx)
+	if err != nil || now == tree {
+		return 0, err
 	}
 	if err := w.known(ctx, tree); err != nil {
 		return 0, err
@@ -166,26 +172,37 @@ func (w *Workspace) MoveIn(ctx context.Context, tree string, known []string) (in
 	if err != nil {
 		return 0, err
 	}
+	todo = slices.DeleteFunc(todo, func(d delta) bool { return leave[d.path] })
 	if err := w.foreign(ctx, now, todo, known); err != nil {
+		return 0, err
+	}
+	stamps := w.snap.stamps()
+	if todo, err = w.uncounted(ctx, todo, tree, known, stamps); err != nil {
 		return 0, err
 	}
 	if err := w.free(todo); err != nil {
 		return 0, err
 	}
-	if err := w.moveIn(ctx, todo); err != nil {
-		return 0, err
-	}
-	if now, err = w.observe(ctx); err != nil {
-		return len(todo), err
-	}
-	if now == tree {
-		return len(todo), w.hollow(ctx, tree, known)
-	}
-	left, err := w.deltas(ctx, now, tree, false)
+	return len(todo), w.moveIn(ctx, todo, stamps)
+}
+
+// arrived checks that the directory holds the tree, but for the paths to leave,
+// and clears the folders away that have become empty.
+func (w *Workspace) arrived(ctx context.Context, tree string, known []string, leave map[string]bool) error {
+	now, err := w.observe(ctx)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	return 0, fault.New(fault.Foreign, fault.Environment, "the directory "+w.path+" does not count the same files as the one that the goal left ("+some(left)+
+	var left []delta
+	if now != tree {
+		if left, err = w.deltas(ctx, now, tree, false); err != nil {
+			return err
+		}
+	}
+	if left = slices.DeleteFunc(left, func(d delta) bool { return leave[d.path] }); len(left) == 0 {
+		return w.hollow(ctx, tree, known)
+	}
+	return fault.New(fault.Foreign, fault.Environment, "the directory "+w.path+" does not count the same files as the one that the goal left ("+some(left)+
 		"): git there may track or ignore other paths", "clone the repository there at the commit that the goal started from")
 }
 
@@ -292,7 +309,7 @@ func (w *Workspace) free(todo []delta) error {
 			}
 		}
 		st, err := lstatAt(w.fd, d.path)
-		taken := err == nil && d.oldMode == noMode && !(st.isDir() && folders[d.path])
+		taken := err == nil && d.oldMode == noMode && !(st.isDir() && (folders[d.path] || w.emptied(d.path, nil)))
 		if taken || w.owned(d.path) {
 			return inTheWay(w.path, d.path)
 		}
@@ -310,13 +327,7 @@ func inTheWay(root, path string) error {
 
 // moveIn removes, then writes. Each path changes in one step, so that at any
 // instant it is as before or as in the tree.
-func (w *Workspace) moveIn(ctx context.Context, todo []delta) error {
-	stamps := map[string]stamp{}
-	for _, d := range w.snap.dirs {
-		for _, e := range d.files {
-			stamps[e.path] = e.st
-		}
-	}
+func (w *Workspace) moveIn(ctx context.Context, todo []delta, stamps map[string]stamp) error {
 	var items []item
 	for _, d := range todo {
 		if d.newMode != noMode {
@@ -329,7 +340,7 @@ func (w *Workspace) moveIn(ctx context.Context, todo []delta) error {
 		if err := w.root.Remove(d.path); err != nil {
 			return storageFault(err)
 		}
-		failpoint.Hit(failpoint.MoveRemoved)
+		w.hit(failpoint.MoveRemoved)
 		for p := parent(d.path); p != "" && w.root.Remove(p) == nil; p = parent(p) {
 			continue // a folder that is not empty stays
 		}
@@ -349,7 +360,10 @@ func (w *Workspace) moveIn(ctx context.Context, todo []delta) error {
 			_ = w.root.Remove(temp)
 			return err
 		}
-		failpoint.Hit(failpoint.MoveStaged)
+		w.hit(failpoint.MoveStaged)
+		if old[it.path].oldMode == noMode {
+			w.clear(it.path)
+		}
 		move := w.root.Rename
 		if old[it.path].oldMode == noMode {
 			// A name that is not free any more is not taken.
@@ -359,7 +373,7 @@ func (w *Workspace) moveIn(ctx context.Context, todo []delta) error {
 			_ = w.root.Remove(temp)
 			return storageFault(fmt.Errorf("moving %s in: %w", it.path, err))
 		}
-		failpoint.Hit(failpoint.MoveNamed)
+		w.hit(failpoint.MoveNamed)
 		return nil
 	})
 	if err != nil {
@@ -369,6 +383,34 @@ func (w *Workspace) moveIn(ctx context.Context, todo []delta) error {
 		return storageFault(err)
 	}
 	return nil
+}
+
+// clear takes an empty folder away from where a file is to be: a move that was
+// interrupted after it had removed the last file of a folder leaves it behind.
+func (w *Workspace) clear(path string) {
+	st, err := lstatAt(w.fd, path)
+	if err != nil || !st.isDir() || !w.emptied(path, nil) {
+		return
+	}
+	list, err := fs.ReadDir(w.root.FS(), path)
+	if err != nil {
+		return
+	}
+	for _, e := range list {
+		w.clear(join(path, e.Name()))
+	}
+	_ = w.root.Remove(path) // one that somebody has filled stays, and is in the way
+}
+
+// stamps are those of the counted files.
+func (s *snapshot) stamps() map[string]stamp {
+	all := map[string]stamp{}
+	for _, d := range s.dirs {
+		for _, e := range d.files {
+			all[e.path] = e.st
+		}
+	}
+	return all
 }
 
 // same checks that a file that is to go was not touched since it was observed.

@@ -222,7 +222,7 @@ func TestMovingInCanBeInterruptedAnywhere(t *testing.T) {
 		}
 		if len(todo) > n {
 			// A kill after n paths, with a temporary file left behind.
-			if err := b.moveIn(context.Background(), todo[:n]); err != nil {
+			if err := b.moveIn(context.Background(), todo[:n], b.snap.stamps()); err != nil {
 				t.Fatal(err)
 			}
 			put(t, dir, map[string]string{tempPrefix + "0123": "half"})
