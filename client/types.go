@@ -129,6 +129,27 @@ type Rollback struct {
 	Index  string `json:"index,omitempty"`
 }
 
+// Apply brings what a goal did in its own checkout to the user's directory, or to
+// a new branch. Without Result it only says what would change; with Result, From
+// and Tree of what it said, it does it, if that is still so.
+type Apply struct {
+	Branch string `json:"branch,omitempty"`
+	// Commits brings the commits that the goal made along.
+	Commits bool `json:"commits,omitempty"`
+	// Conflicts has files with conflicts get git's conflict marks.
+	Conflicts bool   `json:"conflicts,omitempty"`
+	Message   string `json:"message,omitempty"`
+	Result    string `json:"result,omitempty"`
+	From      string `json:"from,omitempty"`
+	Tree      string `json:"tree,omitempty"`
+}
+
+// RemoveWorktree removes the checkout that a goal has of its own.
+type RemoveWorktree struct {
+	// Discard removes it also when its result was applied nowhere.
+	Discard bool `json:"discard,omitempty"`
+}
+
 // Policy is what a goal may do without a question.
 type Policy struct {
 	Approve event.ApproveMode `json:"approve"`

@@ -43,6 +43,8 @@ var routesOf = map[string]struct {
 	"checkpoints":    {routes: []string{"GET /v1/goals/{goal}"}},
 	"checkpoint":     {routes: []string{"POST /v1/goals/{goal}/checkpoint"}},
 	"next":           {routes: []string{"GET /v1/goals/{goal}"}},
+	"apply":          {routes: []string{"POST /v1/goals/{goal}/apply"}},
+	"worktrees":      {routes: []string{"GET /v1/worktrees", "POST /v1/goals/{goal}/remove-worktree"}},
 	"rollback":       {routes: []string{"POST /v1/goals/{goal}/rollback"}},
 	"policy explain": {routes: []string{"POST /v1/policy/explain"}},
 	"policy list":    {routes: []string{"GET /v1/policy/rules"}},

@@ -106,7 +106,7 @@ func (a *app) runCommand() *cobra.Command {
 	c.Flags().BoolVar(&f.queue, "queue", false, "record the goal and return; a belay worker takes it up")
 	c.MarkFlagsMutuallyExclusive("detach", "queue")
 	c.Flags().BoolVar(&f.travel, "travel", false, "keep the workspace's every state in the ledger, so that a worker on another machine can go on (default: with --db postgres://…)")
-	c.Flags().BoolVar(&f.worktree, "worktree", false, "work in a checkout of its own, at the exact state of --repo now; belay diff shows the result, .git and files of yours stay as they are")
+	c.Flags().BoolVar(&f.worktree, "worktree", false, "work in a checkout of its own, at the exact state of --repo now; belay apply brings the result back")
 	f.limits.register(c)
 	return c
 }

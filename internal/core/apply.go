@@ -74,7 +74,7 @@ func (s *State) apply(e event.Event) {
 		}
 		s.Status = to
 	}
-	if s.applyGoal(e) || s.applyTurn(e) || s.applyPlan(e) || s.applyOperation(e) || s.applyWorkspace(e) || s.applyTravel(e) || s.applyVerification(e) {
+	if s.applyGoal(e) || s.applyTurn(e) || s.applyPlan(e) || s.applyOperation(e) || s.applyWorkspace(e) || s.applyTravel(e) || s.applyResult(e) || s.applyVerification(e) {
 		return
 	}
 	// Facts that are kept for people and change no state.
@@ -413,11 +413,11 @@ func (s *State) finish(e event.Event, p event.OperationFinished) {
 		s.countFailure(o, p)
 		if o.Tool == ToolRollback {
 			s.afresh() // the ground is another
-		} else {
+		} else if !forPerson(o.Tool) {
 			s.Way.Finished(wayOf(o, p), s.Revision.Tree)
 		}
 	}
-	if o.Effect.SideEffect() {
+	if o.Effect.SideEffect() && o.Tool != ToolApply {
 		s.Unseen = e.Op
 		s.UnseenRun = nil
 		if p.Result.Command != nil && p.Outcome != event.OutcomeUnknown && !neverRan(p) {

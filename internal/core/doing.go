@@ -18,7 +18,7 @@ func Doing(s State) string {
 	case s.Refuse != "":
 		return "cannot be advanced by this belay"
 	case s.RollingBack():
-		return "rolling the workspace back"
+		return s.deedWords()
 	case s.Status.Final() && running != "":
 		return "stopping " + running
 	case s.Status == lifecycle.Paused && running != "":

@@ -98,6 +98,18 @@ type (
 		Of          RollbackOf
 		Observation Observation
 	}
+	// ApplyResult has the goal's result brought elsewhere. Observation is what
+	// its workspace is now.
+	ApplyResult struct {
+		Of          ApplyOf
+		Observation Observation
+	}
+	// RemoveWorktree has the goal's own checkout removed, with Discard also when
+	// its result is nowhere else.
+	RemoveWorktree struct {
+		Observation Observation
+		Discard     bool
+	}
 	// Sighted settles an unknown outcome by what a look at the world
 	// established, for a person who asked for the look.
 	Sighted struct{ Found event.Reconciliation }
@@ -190,6 +202,8 @@ type (
 		Recovered string
 		// After is what the workspace is now, where the executor has looked.
 		After *Observation
+		// Commit is what an apply to a branch made.
+		Commit string
 	}
 	// NeverHappened is a probe's finding that the world is as before.
 	NeverHappened struct {
@@ -272,6 +286,8 @@ func (Reconcile) isInput()      {}
 func (Sighted) isInput()        {}
 func (MarkCheckpoint) isInput() {}
 func (Rollback) isInput()       {}
+func (ApplyResult) isInput()    {}
+func (RemoveWorktree) isInput() {}
 func (Adopt) isInput()          {}
 func (Packed) isInput()         {}
 func (Moved) isInput()          {}

@@ -49,6 +49,10 @@ func (w *step) fromPeople() (bool, error) {
 		return true, w.markCheckpoint(b)
 	case Rollback:
 		return true, w.rollBack(b)
+	case ApplyResult:
+		return true, w.applyResult(b)
+	case RemoveWorktree:
+		return true, w.removeWorktree(b)
 	}
 	return false, nil
 }

@@ -42,10 +42,11 @@ func RollbackArgs(o operation.Op) (RollbackOf, error) {
 	return r, nil
 }
 
-// rollback is the open rollback, if there is one.
+// rollback is the open operation of a person (a rollback, or an apply), if there
+// is one.
 func (s State) rollback() (operation.Op, bool) {
 	for _, o := range s.Open {
-		if o.Tool == ToolRollback {
+		if forPerson(o.Tool) {
 			return o, true
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 // StateSchema is the version of State's shape. A cached state of another
 // schema is ignored and rebuilt from the ledger.
-const StateSchema = 10
+const StateSchema = 11
 
 // State is where a goal stands: only ever the fold of its ledger. It is bounded:
 // it holds what decisions need, not the conversation.
@@ -116,6 +116,10 @@ type State struct {
 	// RecentFiles are the last paths read or written, newest last.
 	RecentFiles []FileContext `json:"recent_files,omitempty"`
 	Checkpoints []Checkpoint  `json:"checkpoints,omitempty"`
+	// Applied is the tree that was last brought to the user's directory or
+	// repository; Removed says that the goal's own checkout is gone.
+	Applied string `json:"applied,omitempty"`
+	Removed bool   `json:"removed,omitempty"`
 
 	Evidence evidence.Shelf             `json:"evidence,omitempty"`
 	Checks   evidence.Checks            `json:"checks,omitempty"`

@@ -162,6 +162,13 @@ func describeWork(e event.Event) (name, detail string) {
 		return string(e.Type), "what is staged was changed by " + p.By
 	case event.WorkspaceRestored:
 		return string(e.Type), p.Checkpoint
+	case event.ResultApplied:
+		return string(e.Type), appliedLine(p)
+	case event.WorktreeRemoved:
+		if p.Discarded {
+			return string(e.Type), p.Dir + ", with a result that was not applied"
+		}
+		return string(e.Type), p.Dir
 	case event.WorkspacePacked:
 		if p.Failed != "" {
 			return "workspace_not_packed", p.Failed

@@ -33,7 +33,7 @@ func (w *traveller) step(b Body) []event.Event {
 	w.now = w.now.AddMS(1000)
 	in := Input{Now: w.now, By: event.Worker("w-" + w.place), Fence: w.s.Fence, Body: b, Seed: [16]byte{byte(w.s.Head), byte(w.s.Head >> 8)}}
 	switch b.(type) {
-	case Start, Adopt, Pause, Resume:
+	case Start, Adopt, Pause, Resume, Cancel:
 		in.By, in.Fence = event.ActorUser, 0
 	}
 	r, err := Step(w.s, in)

@@ -71,7 +71,7 @@ func wantedAttempts(s State, holder bool, by event.Actor) []Effect {
 			continue
 		}
 		switch {
-		case o.Tool == ToolRollback: // a person wants it of a goal that has ended
+		case forPerson(o.Tool): // a person wants it of a goal that has ended
 		case s.Status == lifecycle.Cancelled || s.Status == lifecycle.Failed:
 			es = append(es, Stop{Op: o, Attempt: o.Attempt, Reason: "the goal was " + string(s.Status)})
 		case o.Criterion != "" && s.Status == lifecycle.Active && s.Claim == nil:

@@ -316,7 +316,7 @@ func (w *step) ended(b Ended) {
 	if o.Phase != operation.Started || o.Attempt != b.Attempt {
 		return
 	}
-	if !w.holder() && (o.AttemptBy != w.in.By || o.Tool == ToolRollback) {
+	if !w.holder() && (o.AttemptBy != w.in.By || forPerson(o.Tool)) {
 		return // what others started is only the holder's to look at, and so is what the workspace is now
 	}
 	outcome := b.Outcome
@@ -326,6 +326,7 @@ func (w *step) ended(b Ended) {
 	w.emitOp(b.Op, event.OperationFinished{Tool: o.Tool, Attempt: b.Attempt, Outcome: outcome, Result: b.Result,
 		Recovered: b.Recovered, Late: w.in.Fence < w.s.Fence})
 	w.rolledBack(o, b)
+	w.applied(o, b)
 	w.judgeRepetition(o, outcome, b.Result.Fault)
 	if r := b.Result.Reconciles; r != nil && o.Effect == event.Read && w.holder() {
 		w.reconcileBySight(*r)

@@ -49,6 +49,9 @@ type Goal struct {
 	ID        string
 	Ledger    ledger.Ledger
 	Workspace workspace.Workspace
+	// OpenOther opens and locks another directory for the goal, to which its
+	// result is brought.
+	OpenOther func(ctx context.Context, root string) (workspace.Workspace, error)
 	Sandbox   sandbox.Sandbox
 	Model     model.Model
 	// NewTools makes the tools of a goal.

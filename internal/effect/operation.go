@@ -71,6 +71,9 @@ func (g *Goal) run(ctx context.Context, s core.State, e core.Run) (core.Body, er
 	if e.Op.Tool == core.ToolRollback {
 		return g.rollback(ctx, s, e.Op, e.Attempt, "")
 	}
+	if e.Op.Tool == core.ToolApply {
+		return g.bring(ctx, s, e.Op, e.Attempt, "")
+	}
 	if core.Private(e.Op) {
 		return g.check(ctx, s, e)
 	}
@@ -124,6 +127,9 @@ func (g *Goal) unknown(o operation.Op, attempt int, recovered string, r event.Re
 func (g *Goal) probe(ctx context.Context, s core.State, e core.Probe) (core.Body, error) {
 	if e.Op.Tool == core.ToolRollback {
 		return g.rollback(ctx, s, e.Op, e.Attempt, "probe")
+	}
+	if e.Op.Tool == core.ToolApply {
+		return g.bring(ctx, s, e.Op, e.Attempt, "probe")
 	}
 	recovered := "probe"
 	if e.Op.Effect == event.Supervised {

@@ -22,3 +22,49 @@ type Worktree struct {
 	Copied []string `json:"copied,omitempty"`
 	Linked []string `json:"linked,omitempty"`
 }
+
+// The types of what happens to a goal's own checkout and its result.
+const (
+	TypeResultApplied   Type = "result_applied"
+	TypeWorktreeRemoved Type = "worktree_removed"
+)
+
+// ResultApplied says that what a goal did was brought to the user's directory or
+// repository, by the user's word.
+type ResultApplied struct {
+	// How is patch (into the files) or branch (as commits on a new branch).
+	How  string `json:"how"`
+	Into string `json:"into"`
+	// Base is the tree that the goal found, Result the one that it left.
+	Base   string `json:"base"`
+	Result string `json:"result"`
+	// From and Tree are the directory's before and after, of a patch.
+	From string `json:"from,omitempty"`
+	Tree string `json:"tree,omitempty"`
+	// Marked are the files that were given conflict marks, or left as they were,
+	// because both sides had changed them in ways that do not fit.
+	Marked []string `json:"marked,omitempty"`
+	// Branch and Commit are what was made, of a branch.
+	Branch string `json:"branch,omitempty"`
+	Commit string `json:"commit,omitempty"`
+}
+
+// WorktreeRemoved says that a goal's own checkout was removed, by the user's
+// word. The tree that it held stays known by its name.
+type WorktreeRemoved struct {
+	Dir  string `json:"dir"`
+	Tree string `json:"tree"`
+	// Discarded says that its result had been applied nowhere.
+	Discarded bool `json:"discarded,omitempty"`
+}
+
+// EventType returns TypeResultApplied.
+func (ResultApplied) EventType() Type { return TypeResultApplied }
+
+// EventType returns TypeWorktreeRemoved.
+func (WorktreeRemoved) EventType() Type { return TypeWorktreeRemoved }
+
+func init() {
+	register[ResultApplied]()
+	register[WorktreeRemoved]()
+}

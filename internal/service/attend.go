@@ -213,6 +213,14 @@ func (s *Service) ports(ctx context.Context, st core.State) (*effect.Goal, error
 				"make it, or let a worker at "+st.Place+" go on").Retry()
 		}
 	}
+	if f := st.Gone(); f != nil {
+		return nil, f
+	}
+	if st.Worktree != nil && s.Checkouts != nil {
+		if err := s.Checkouts.Keep(st.Worktree.Dir); err != nil {
+			return nil, err
+		}
+	}
 	ws, err := s.OpenWorkspace(ctx, st.Repo, st.Goal)
 	if err != nil {
 		return nil, err
@@ -221,7 +229,7 @@ func (s *Service) ports(ctx context.Context, st core.State) (*effect.Goal, error
 		ws.Close()
 		return nil, err
 	}
-	return &effect.Goal{ID: st.Goal, Ledger: s.Ledger, Workspace: ws, Sandbox: box, Model: m, NewTools: s.NewTools, Place: s.Place, Scratch: s.Scratch,
+	return &effect.Goal{ID: st.Goal, Ledger: s.Ledger, Workspace: ws, OpenOther: s.other(st.Goal), Sandbox: box, Model: m, NewTools: s.NewTools, Place: s.Place, Scratch: s.Scratch,
 		BaseEnv: s.BaseEnv, Secrets: s.Secrets, Protected: s.Protected}, nil
 }
 

@@ -50,6 +50,7 @@ type Reader interface {
 	Report(ctx context.Context, goal string, f ReportFormat) (string, error)
 	Audit(ctx context.Context, goal string) (ledger.Audit, error)
 	Held(ctx context.Context, goal string) (bool, error)
+	Worktrees(ctx context.Context) ([]WorktreeOf, error)
 }
 
 // Teller is the part that sends what people say to a goal.
@@ -69,6 +70,9 @@ type Teller interface {
 	Checkpoint(ctx context.Context, goal, name string) (core.Checkpoint, error)
 	PlanRollback(ctx context.Context, goal, target string) (RollbackPlan, error)
 	Rollback(ctx context.Context, goal string, p RollbackPlan) (core.Snapshot, error)
+	PlanApply(ctx context.Context, goal string, r ApplyRequest) (ApplyPlan, error)
+	Apply(ctx context.Context, goal string, p ApplyPlan) (core.Snapshot, error)
+	RemoveWorktree(ctx context.Context, goal string, discard bool) error
 }
 
 // Ruler is the part about what needs no question.

@@ -52,7 +52,7 @@ func (s *Service) PlanRollback(ctx context.Context, goal, target string) (Rollba
 		return RollbackPlan{}, err
 	}
 	if st.RollingBack() { // one that a crash left open goes first
-		if _, err := s.finishRollback(ctx, st); err != nil {
+		if _, err := s.finishDeed(ctx, st); err != nil {
 			return RollbackPlan{}, err
 		}
 		if st, err = s.state(ctx, goal); err != nil {
@@ -215,11 +215,12 @@ func (s *Service) Rollback(ctx context.Context, goal string, p RollbackPlan) (co
 	if err != nil {
 		return core.Snapshot{}, err
 	}
-	return s.finishRollback(ctx, st)
+	return s.finishDeed(ctx, st)
 }
 
-// finishRollback works on a goal at rest until its rollback has ended.
-func (s *Service) finishRollback(ctx context.Context, st core.State) (core.Snapshot, error) {
+// finishDeed works on a goal at rest until the open operation of a person, a
+// rollback or an apply, has ended.
+func (s *Service) finishDeed(ctx context.Context, st core.State) (core.Snapshot, error) {
 	goal := st.Goal
 	if s.working.Load() > 0 {
 		return s.awaitRollback(ctx, st) // by a worker of this process: two would be in each other's way
@@ -257,7 +258,7 @@ func (s *Service) finishRollback(ctx context.Context, st core.State) (core.Snaps
 const rollbackTime = time.Minute
 
 func recordedOnly(err error) error {
-	return fmt.Errorf("the rollback is recorded, and any worker goes on with it: %w", err)
+	return fmt.Errorf("it is recorded, and any worker goes on with it: %w", err)
 }
 
 // awaitRollback returns when the worker that holds the goal has done it.
@@ -286,7 +287,7 @@ func (s *Service) restable(ctx context.Context, goal string) (core.State, error)
 	}
 	held, err := s.Held(ctx, goal)
 	if err == nil && held {
-		err = fmt.Errorf("%w: pause it (belay pause %s), then roll back", ErrBusy, goal)
+		err = fmt.Errorf("%w: pause it first (belay pause %s)", ErrBusy, goal)
 	}
 	return st, err
 }
@@ -294,11 +295,14 @@ func (s *Service) restable(ctx context.Context, goal string) (core.State, error)
 // bare opens what a rollback needs of a goal: no model, no tools.
 func (s *Service) bare(ctx context.Context, st core.State) (*effect.Goal, error) {
 	if core.Elsewhere(st.Place, s.Place) {
-		return nil, fmt.Errorf("%w: the goal's workspace is at %s; roll back there", ErrUsage, st.Place)
+		return nil, fmt.Errorf("%w: the goal's workspace is at %s; do it there", ErrUsage, st.Place)
 	}
 	box, err := s.OpenSandbox(ctx, st.Settings.Sandbox)
 	if err != nil {
 		return nil, fmt.Errorf("goal %s: %w", st.Goal, sandboxFault(st.Settings.Sandbox, err))
+	}
+	if f := st.Gone(); f != nil {
+		return nil, f
 	}
 	ws, err := s.OpenWorkspace(ctx, st.Repo, st.Goal)
 	if err != nil {
@@ -307,7 +311,7 @@ func (s *Service) bare(ctx context.Context, st core.State) (*effect.Goal, error)
 	if err := ws.Clean(ctx); err != nil {
 		return nil, errors.Join(err, ws.Close())
 	}
-	return &effect.Goal{ID: st.Goal, Ledger: s.Ledger, Workspace: ws, Sandbox: box, NewTools: s.NewTools, Place: s.Place,
+	return &effect.Goal{ID: st.Goal, Ledger: s.Ledger, Workspace: ws, OpenOther: s.other(st.Goal), Sandbox: box, NewTools: s.NewTools, Place: s.Place,
 		BaseEnv: s.BaseEnv, Secrets: s.Secrets, Protected: s.Protected, Scratch: s.Scratch}, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"time"
 
 	"belay/internal/event"
 )
@@ -86,6 +87,9 @@ type Workspace interface {
 	// conflict marks (or ours, where marks have no place), without it Tree is
 	// empty then.
 	Merge(ctx context.Context, base, ours, theirs string, mark bool) (Merged, error)
+	// Commit makes one commit in the user's repository, by their word, and a new
+	// branch that names it. Nothing else there is touched, and no hook runs.
+	Commit(ctx context.Context, c CommitOf) (Committed, error)
 	// Standing is where git stands in the directory, without running git. The
 	// zero Standing is that of a directory in no repository.
 	Standing(ctx context.Context) (event.Standing, error)
@@ -147,6 +151,30 @@ type Entry struct {
 type Merged struct {
 	Tree      string
 	Conflicts []Conflict
+}
+
+// CommitOf is a commit to be made on a new branch of the user's repository.
+type CommitOf struct {
+	Branch string
+	// Start is the commit at which the goal found the repository, Parent the one
+	// that the new one stands on: the same, or the last that the goal made
+	// itself; then Clone is the git directory that they are in. Both may be "".
+	Start, Parent, Clone string
+	// Base and Result are the trees between which the goal's changes are.
+	Base, Result string
+	Message      string
+	// At is the time that the commit carries.
+	At time.Time
+	// Dry looks whether it can be made and writes nothing.
+	Dry bool
+}
+
+// Committed is what was made, or would be.
+type Committed struct {
+	Commit string
+	// Commits counts them, Changed the files of the last one.
+	Commits, Changed int
+	Conflicts        []Conflict
 }
 
 // Conflict is a path that two sides changed in ways that do not fit.

@@ -33,6 +33,8 @@ var groups = []struct {
 		event.TypeWorkspaceAttached, event.TypeWorkspaceObserved, event.TypeRepoStateMutated, event.TypeDiffUpdated,
 		event.TypeCheckpointCreated, event.TypeIndexChanged, event.TypeWorkspaceRestored, event.TypeWorkspacePacked, event.TypeWorkspaceMoved,
 		event.TypeEnvironmentCaptured}},
+	{"worktree", "Checkouts of goals' own, and what goes from one place to another.", []event.Type{
+		event.TypeResultApplied, event.TypeWorktreeRemoved}},
 	{"verification", "Claims of completion and the evidence that answers them.", []event.Type{
 		event.TypeTestCompleted, event.TypeCompletionClaimed, event.TypeVerificationStarted,
 		event.TypeVerificationFinished, event.TypeCriterionAnswered}},

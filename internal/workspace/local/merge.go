@@ -78,7 +78,9 @@ func (w *Workspace) Merge(ctx context.Context, base, ours, theirs string, mark b
 			items = append(items, item{mode: s.mode, id: s.id, path: p})
 		}
 	}
-	out.Tree, err = w.treeOf(ctx, items)
+	if out.Tree, err = w.treeOf(ctx, items); err == nil {
+		err = w.syncStore() // what follows begins to write it into a directory
+	}
 	return out, err
 }
 
@@ -252,4 +254,25 @@ func places(text []byte) string {
 		}
 	}
 	return strings.ToValidUTF8(b.String(), "\uFFFD")
+}
+
+// syncStore makes what git wrote into the store durable.
+func (w *Workspace) syncStore() error {
+	f, err := os.Open(w.private)
+	if err != nil {
+		return storageFault(err)
+	}
+	defer f.Close()
+	if err := syncFileSystem(f); err != nil {
+		return storageFault(err)
+	}
+	return nil
+}
+
+// collect reads whole contents by path.
+func collect(into map[string][]byte) func(item, int64, io.Reader) error {
+	return func(it item, _ int64, r io.Reader) (err error) {
+		into[it.path], err = io.ReadAll(r)
+		return err
+	}
 }
