@@ -11,6 +11,7 @@ import (
 	"belay/internal/core"
 	"belay/internal/event"
 	"belay/internal/ledger"
+	"belay/internal/memory"
 	"belay/internal/policy"
 )
 
@@ -197,6 +198,16 @@ func (c *Client) Rules(ctx context.Context, repo string) (Rules, error) {
 // AddRules saves rules of the user's.
 func (c *Client) AddRules(ctx context.Context, rules []event.Rule) (Rules, error) {
 	return Call[Rules](ctx, c, http.MethodPost, "/v1/policy/rules", Rules{Rules: rules})
+}
+
+// Memory is what is remembered of a repository (an absolute path), best first.
+func (c *Client) Memory(ctx context.Context, repo string) ([]memory.Item, error) {
+	return Call[[]memory.Item](ctx, c, http.MethodGet, "/v1/memory?repo="+url.QueryEscape(repo), nil)
+}
+
+// Forget has things remembered no longer.
+func (c *Client) Forget(ctx context.Context, f Forget) (Forgotten, error) {
+	return Call[Forgotten](ctx, c, http.MethodPost, "/v1/memory/forget", f)
 }
 
 // RemoveRules removes rules of the user's by id: all of them or none.

@@ -196,6 +196,20 @@ type Revoked struct {
 	Revoked []string `json:"revoked"`
 }
 
+// Forget names what is to be remembered of a repository no longer: ids, or all.
+type Forget struct {
+	Repo string   `json:"repo"`
+	IDs  []string `json:"ids,omitempty"`
+	All  bool     `json:"all,omitempty"`
+}
+
+// Forgotten is what is remembered no longer, and the goals that hold the word.
+type Forgotten struct {
+	Repo  string   `json:"repo"`
+	Items []string `json:"items"`
+	Goals []string `json:"goals"`
+}
+
 // Diff is what the workspace differs in from its start.
 type Diff struct {
 	Diff     string         `json:"latest_diff"`

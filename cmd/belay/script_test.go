@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -29,6 +30,9 @@ var update = flag.Bool("update", false, "rewrite the golden parts of scripts")
 //	plain FILE             write the last standard output to FILE with ids, times and counts masked
 //	[server]       whether a server runs, which goes on by itself after an answer
 //	lines NAME...          the last standard output has these texts in this order
+//	losecaches             delete every cache of the ledger
+//	idof NAME TEXT         set $NAME to the first word of the line of the last standard output that has the text
+//	replace FILE OLD NEW   put NEW in the place of OLD in FILE
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	p := scripts()
@@ -82,7 +86,8 @@ func scripts() testscript.Params {
 			return os.MkdirAll(filepath.Join(e.WorkDir, "home"), 0o755)
 		},
 		Condition: func(string) (bool, error) { return false, nil },
-		Cmds:      map[string]func(*testscript.TestScript, bool, []string){"exits": scriptExits, "goal": scriptGoal, "plain": scriptPlain, "lines": scriptLines},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": scriptExits, "goal": scriptGoal, "plain": scriptPlain, "lines": scriptLines,
+			"losecaches": scriptLoseCaches, "idof": scriptIDOf, "replace": scriptReplace},
 	}
 }
 
@@ -154,4 +159,39 @@ func scriptLines(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
 		ts.Fatalf("lines cannot be negated")
 	}
+}
+
+func scriptLoseCaches(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: losecaches")
+	}
+	db, err := sql.Open("sqlite", filepath.Join(ts.Getenv("BELAY_STATE"), "ledger.db"))
+	ts.Check(err)
+	defer db.Close()
+	_, err = db.Exec("DELETE FROM caches")
+	ts.Check(err)
+}
+
+func scriptIDOf(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: idof NAME TEXT")
+	}
+	for line := range strings.Lines(ts.ReadFile("stdout")) {
+		if words := strings.Fields(line); strings.Contains(line, args[1]) && len(words) > 0 {
+			ts.Setenv(args[0], words[0])
+			return
+		}
+	}
+	ts.Fatalf("no line has %q", args[1])
+}
+
+func scriptReplace(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: replace FILE OLD NEW")
+	}
+	text := ts.ReadFile(args[0])
+	if !strings.Contains(text, args[1]) {
+		ts.Fatalf("%s does not have %q", args[0], args[1])
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.ReplaceAll(text, args[1], args[2])), 0o600))
 }

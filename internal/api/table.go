@@ -22,6 +22,7 @@ func routes() []route {
 	}
 	rs = append(rs, readRoutes()...)
 	rs = append(rs, commandRoutes()...)
+	rs = append(rs, memoryRoutes()...)
 	return append(rs, policyRoutes()...)
 }
 

@@ -69,6 +69,8 @@ var rooms = []room{
 
 	{path: "internal/core", floor: core, pure: true},
 	{path: "internal/transcript", floor: core, pure: true},
+	// Events in, knowledge out: what outlives the goals of a repository.
+	{path: "internal/memory", floor: core, pure: true},
 
 	{path: "internal/ledger/memory", floor: adapters},
 	{path: "internal/ledger/sqlite", floor: adapters},
@@ -175,6 +177,7 @@ var pureMay = []exception{
 	{"internal/workspace/edit", "golang.org/x/text/encoding", "a charset is a table; decoding is a function of bytes"},
 	{"internal/redact", "net/url", "escaping and parsing a URL are functions of a text"},
 	{"internal/policy", "mvdan.cc/sh/v3/syntax", "shell text is judged by its syntax tree; the parser is a function of its input"},
+	{"internal/memory", "mvdan.cc/sh/v3/syntax", "the same parser: which command a text is does not depend on its white space"},
 }
 
 // clock are the functions of package time that read a clock or wait. They are

@@ -74,7 +74,7 @@ func (s *State) apply(e event.Event) {
 		}
 		s.Status = to
 	}
-	if s.applyGoal(e) || s.applyTurn(e) || s.applyPlan(e) || s.applyOperation(e) || s.applyWorkspace(e) || s.applyTravel(e) || s.applyResult(e) || s.applyVerification(e) {
+	if s.applyGoal(e) || s.applyTurn(e) || s.applyPlan(e) || s.applyMemory(e) || s.applyOperation(e) || s.applyWorkspace(e) || s.applyTravel(e) || s.applyResult(e) || s.applyVerification(e) {
 		return
 	}
 	// Facts that are kept for people and change no state.
@@ -277,8 +277,6 @@ func (s *State) applyPlan(e event.Event) bool {
 		}
 		s.Way.Planned(!plan.Same(p.Todos, s.Todos), doneTodos(p.Todos)...)
 		s.Todos = p.Todos
-	case event.DecisionRecorded:
-		s.Decisions = appendCapped(s.Decisions, Decision{Seq: e.Seq, Decision: p.Decision, Reason: p.Reason, Scope: p.Scope}, maxDecisions)
 	default:
 		return false
 	}

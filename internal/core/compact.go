@@ -97,11 +97,7 @@ func (s State) summary(level int) string {
 	d.todos(s.Todos)
 	var decisions, criteria, doubts, failures, files, changes []string
 	for _, x := range s.Decisions {
-		why := ""
-		if x.Reason != "" {
-			why = " (" + x.Reason + ")"
-		}
-		decisions = append(decisions, x.Decision+why)
+		decisions = append(decisions, x.words())
 	}
 	for _, c := range s.Judgement().Criteria {
 		line := strings.TrimSpace(c.ID + ": " + c.Result + " " + c.Reason)

@@ -73,6 +73,35 @@ func TestTheLedgerOfTravellingGoalsFoldsToWhatItSaid(t *testing.T) {
 	}
 }
 
+// The ledger of a goal that was told of earlier ones is folded into what holds
+// of it, and what was taken back.
+func TestTheLedgerOfMemoryFoldsToWhatItSaid(t *testing.T) {
+	t.Parallel()
+	es := readGolden(t, "golden-memory.jsonl")["goal-memory"]
+	s := core.Fold(core.State{}, es)
+	if s.Refuse != "" || s.Head != uint64(len(es)) || s.Status != lifecycle.Active {
+		t.Fatalf("%s, head %d of %d, refused: %s", s.Status, s.Head, len(es), s.Refuse)
+	}
+	holds := func(seq uint64) (ids string) {
+		for _, it := range s.Memory.Holding(seq) {
+			ids += it.ID + " "
+		}
+		return ids
+	}
+	for what, ok := range map[string]bool{
+		"the second decision":       len(s.Decisions) == 1 && s.Decisions[0].ID == event.DecisionID("goal-memory", 6),
+		"three things at first":     holds(4) == "d1 c1 c2 ",
+		"one taken back":            holds(8) == "c1 c2 ",
+		"one forgotten":             holds(9) == "c2 ",
+		"all of them in the end":    holds(11) == "",
+		"more than were told of it": s.Memory.More == 3,
+	} {
+		if !ok {
+			t.Errorf("it does not say: %s (%+v)", what, s.Memory)
+		}
+	}
+}
+
 // The ledger that the first version wrote is folded by this one into what it
 // said then.
 func TestTheLedgerOfVersion1FoldsToWhatItSaid(t *testing.T) {

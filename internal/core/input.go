@@ -110,6 +110,8 @@ type (
 		Observation Observation
 		Discard     bool
 	}
+	// Forget has something remembered no longer.
+	Forget struct{ Word event.MemoryForgotten }
 	// Sighted settles an unknown outcome by what a look at the world
 	// established, for a person who asked for the look.
 	Sighted struct{ Found event.Reconciliation }
@@ -136,8 +138,11 @@ type (
 
 // Results of effects.
 type (
-	// Attached is the result of Attach.
-	Attached struct{ Workspace event.WorkspaceAttached }
+	// Attached is the result of Attach. Memory is what earlier goals left.
+	Attached struct {
+		Workspace event.WorkspaceAttached
+		Memory    event.MemoryRecalled
+	}
 	// AttachFailed says that the workspace cannot be used at all.
 	AttachFailed struct{ Fault fault.Fault }
 	// Composed is the result of Compose: the request is ready to be sent.
@@ -284,6 +289,7 @@ func (ExtendBudget) isInput()   {}
 func (ChangePolicy) isInput()   {}
 func (Reconcile) isInput()      {}
 func (Sighted) isInput()        {}
+func (Forget) isInput()         {}
 func (MarkCheckpoint) isInput() {}
 func (Rollback) isInput()       {}
 func (ApplyResult) isInput()    {}

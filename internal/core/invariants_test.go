@@ -314,7 +314,7 @@ func wantFence(in core.Input, r core.Ready) uint64 {
 
 // modelMay are the facts that come about by the model's word alone.
 var modelMay = map[event.Type]bool{event.TypeModelResponded: true, event.TypeOperationProposed: true, event.TypePlanUpdated: true,
-	event.TypeTodosUpdated: true, event.TypeDecisionRecorded: true, event.TypeCompletionClaimed: true}
+	event.TypeTodosUpdated: true, event.TypeDecisionRecorded: true, event.TypeDecisionRevoked: true, event.TypeCompletionClaimed: true}
 
 // 4: what policy asks about starts only on an answer to exactly that, once;
 // under the gate only readers run; a denial stays; and only the user changes

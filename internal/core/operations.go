@@ -292,13 +292,7 @@ func (w *step) control(o operation.Op) bool {
 	case ToolUpdateTodos:
 		w.updateTodos(o)
 	case ToolRecordDecision:
-		d, err := control.DecodeDecision(o.Args)
-		if err != nil {
-			w.reject(o, argumentFault(err))
-			return true
-		}
-		w.emitBy(event.ActorModel, o.ID, d)
-		w.answer(o, "The decision is recorded.")
+		w.recordDecision(o)
 	case ToolAskUser:
 		q, err := control.DecodeQuestion(o.Args)
 		if err != nil {

@@ -53,6 +53,8 @@ func (w *step) fromPeople() (bool, error) {
 		return true, w.applyResult(b)
 	case RemoveWorktree:
 		return true, w.removeWorktree(b)
+	case Forget:
+		return true, w.forget(b)
 	}
 	return false, nil
 }

@@ -34,7 +34,7 @@ import (
 // [criterion=ID] [intent=HASH], deny likewise with reason=TEXT, pause, resume,
 // cancel, revise KEY=VALUE…, extend KEY=VALUE…, reconcile OP
 // succeeded|failed|retry, rollback TARGET from=TREE to=TREE
-// [shown=TREE].
+// [shown=TREE], forget ID…|all [through=SEQ].
 //
 // Workers, by default the one that claimed last (as W LINE names another): claim W [takeover],
 // attached [tests=CMD], observed [TREE], composed [tokens=N] [window=N]
@@ -413,6 +413,12 @@ func (b *bench) peopleSay(verb, rest string, plain []string, keys map[string]str
 		return core.Cancel{Reason: rest}, nil
 	case "revise":
 		return core.Revise{Spec: b.spec(keys)}, nil
+	case "forget":
+		word := event.MemoryForgotten{Repo: "/w", Through: map[string]uint64{"g": uint64(num(keys, "through", 0))}}
+		if word.All = at(plain, 0, "") == "all"; !word.All {
+			word.Items = plain
+		}
+		return core.Forget{Word: word}, nil
 	case "extend":
 		return core.ExtendBudget{Limits: b.limits(keys)}, nil
 	case "rollback":
@@ -499,7 +505,13 @@ func (b *bench) workersSay(verb, rest string, plain []string, keys map[string]st
 		if c := keys["tests"]; c != "" {
 			a.TestCommands = []string{c}
 		}
-		return b.worker(w, core.Attached{Workspace: a})
+		var m event.MemoryRecalled
+		for id := range strings.SplitSeq(keys["memory"], ",") {
+			if kind := map[byte]event.MemoryKind{'d': event.MemoryDecision, 'c': event.MemoryCommand}[(id + " ")[0]]; kind != "" {
+				m.Items = append(m.Items, event.MemoryItem{ID: id, Kind: kind, Text: "what " + id + " says"})
+			}
+		}
+		return b.worker(w, core.Attached{Workspace: a, Memory: m})
 	case "observed":
 		return b.worker(w, core.Observed{Observation: b.observation(at(plain, 0, b.tree))})
 	case "composed":
@@ -626,6 +638,8 @@ func proposal(call string) core.Proposal {
 		return core.Proposal{Tool: core.ToolUpdateTodos, Effect: event.Control, Args: json.RawMessage(rest)}
 	case "decide":
 		return core.Proposal{Tool: core.ToolRecordDecision, Effect: event.Control, Args: arg("decision", rest)}
+	case "revoke":
+		return core.Proposal{Tool: core.ToolRecordDecision, Effect: event.Control, Args: arg("revokes", at(plain, 0, ""), "reason", strings.Join(plain[1:], " "))}
 	case "ask":
 		return core.Proposal{Tool: core.ToolAskUser, Effect: event.Control, Args: arg("question", rest)}
 	case "finish":

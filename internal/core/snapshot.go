@@ -52,6 +52,8 @@ type Snapshot struct {
 	Todos          []event.Todo         `json:"todos"`
 	Decisions      []Decision           `json:"decisions,omitempty"`
 	Progress       ProgressView         `json:"progress"`
+	// Memory is what the goal was told of earlier ones, as far as it holds.
+	Memory []event.MemoryItem `json:"memory,omitempty"`
 
 	LatestToolResult     *LastResult     `json:"latest_tool_result"`
 	LatestDiff           string          `json:"latest_diff"`
@@ -153,7 +155,7 @@ func View(s State, recent []Entry) Snapshot {
 		v.Criteria = append(v.Criteria, CriterionView{Criterion: c, Result: r.Result, Reason: r.Reason, Evidence: r.Evidence})
 	}
 	v.Budget = budgetView(s.Budget)
-	v.Progress = progressOf(v)
+	v.Progress, v.Memory = progressOf(v), s.Memory.Holding(s.Head)
 	v.Next = Next(v)
 	return v
 }

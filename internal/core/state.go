@@ -14,7 +14,7 @@ import (
 
 // StateSchema is the version of State's shape. A cached state of another
 // schema is ignored and rebuilt from the ledger.
-const StateSchema = 11
+const StateSchema = 13
 
 // State is where a goal stands: only ever the fold of its ledger. It is bounded:
 // it holds what decisions need, not the conversation.
@@ -57,6 +57,8 @@ type State struct {
 	Confirmed []event.Criterion `json:"confirmed_criteria,omitempty"`
 	Todos     []event.Todo      `json:"todos,omitempty"`
 	Decisions []Decision        `json:"decisions,omitempty"`
+	// Memory is what the goal was told of earlier ones.
+	Memory *Recalled `json:"memory,omitempty"`
 
 	Turn   *Turn  `json:"turn,omitempty"`
 	Holder Holder `json:"holder"`
@@ -150,6 +152,7 @@ type Fault struct {
 
 // Decision is a recorded decision.
 type Decision struct {
+	ID       string `json:"id"`
 	Seq      uint64 `json:"seq"`
 	Decision string `json:"decision"`
 	Reason   string `json:"reason,omitempty"`

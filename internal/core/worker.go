@@ -189,6 +189,9 @@ func (w *step) attached(b Attached) {
 	b.Workspace.Place = w.s.Holder.Place
 	w.emit(b.Workspace)
 	w.emit(event.CheckpointCreated{Checkpoint: "cp0", Name: "start", Tree: b.Workspace.Tree, Index: b.Workspace.Index, Why: "the state the goal found", Trigger: event.CheckpointStart})
+	if len(b.Memory.Items) > 0 {
+		w.emitBy(event.ActorRuntime, "", b.Memory)
+	}
 }
 
 func (w *step) composed(b Composed) {

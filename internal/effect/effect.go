@@ -69,6 +69,9 @@ type Goal struct {
 	// Secrets takes out of everything what must not be recorded, shown or sent;
 	// nil knows the shapes of keys alone.
 	Secrets *redact.Redactor
+	// Recall, if set, brings what earlier goals in the repository left for a goal
+	// that starts. It has to be quick, and may bring nothing.
+	Recall func(ctx context.Context, s core.State, tests []string) event.MemoryRecalled
 	// Live receives what is worth showing and is not an event.
 	Live Live
 
@@ -122,7 +125,7 @@ func (g *Goal) Do(ctx context.Context, s core.State, e core.Effect) (core.Body, 
 func (g *Goal) do(ctx context.Context, s core.State, e core.Effect) (core.Body, error) {
 	switch e := e.(type) {
 	case core.Attach:
-		return g.attach(ctx)
+		return g.attach(ctx, s)
 	case core.Observe:
 		return g.observe(ctx, s, e)
 	case core.Prepare:

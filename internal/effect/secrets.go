@@ -24,6 +24,9 @@ func (g *Goal) clean(b core.Body) core.Body {
 	case core.Attached:
 		b.Workspace.Instructions.Head = r.Text(b.Workspace.Instructions.Head)
 		b.Workspace.Branch = r.Text(b.Workspace.Branch)
+		for i := range b.Memory.Items {
+			b.Memory.Items[i].Text = r.Text(b.Memory.Items[i].Text)
+		}
 		return b
 	case core.AttachFailed:
 		cleanFault(r, &b.Fault)

@@ -24,7 +24,7 @@ const (
 )
 
 // attach looks at the workspace for the first time and keeps what it found.
-func (g *Goal) attach(ctx context.Context) (core.Body, error) {
+func (g *Goal) attach(ctx context.Context, s core.State) (core.Body, error) {
 	a, err := g.Workspace.Attach(ctx)
 	index := ""
 	if err == nil {
@@ -45,7 +45,11 @@ func (g *Goal) attach(ctx context.Context) (core.Body, error) {
 	if a.Instructions != "" {
 		w.Instructions, err = g.text(ctx, a.Instructions, maxInstructions)
 	}
-	return core.Attached{Workspace: w}, err
+	b := core.Attached{Workspace: w}
+	if g.Recall != nil {
+		b.Memory = g.Recall(ctx, s, w.TestCommands)
+	}
+	return b, err
 }
 
 // observe looks at the workspace as it is now.

@@ -43,7 +43,7 @@ type goldenContent struct {
 
 func readGolden(t *testing.T) []goldenLine {
 	t.Helper()
-	return slices.Concat(readLines(t, golden), readLines(t, goldenTravel), readLines(t, goldenCheckpoints))
+	return slices.Concat(readLines(t, golden), readLines(t, goldenTravel), readLines(t, goldenCheckpoints), readLines(t, goldenMemory))
 }
 
 func readLines(t *testing.T, path string) []goldenLine {
@@ -209,7 +209,7 @@ var after1 = map[string]bool{
 // write makes the golden ledgers that are missing: payloads filled by
 // reflection, with what a legal history needs put in by hand.
 func write(t *testing.T) {
-	for path, fill := range map[string]func(*writer){golden: (*writer).first, goldenTravel: (*writer).travel, goldenCheckpoints: (*writer).checkpoints} {
+	for path, fill := range map[string]func(*writer){golden: (*writer).first, goldenTravel: (*writer).travel, goldenCheckpoints: (*writer).checkpoints, goldenMemory: (*writer).memory} {
 		if _, err := os.Stat(path); err == nil {
 			continue // never written again
 		}

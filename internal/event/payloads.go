@@ -249,7 +249,9 @@ type TodosUpdated struct {
 	Todos []Todo `json:"todos"`
 }
 
-// DecisionRecorded is a decision that the model wants kept.
+// DecisionRecorded is a decision that the model wants kept. Scope says where
+// it holds: "repository", or paths in it, for later goals too; anything else is
+// this goal.
 type DecisionRecorded struct {
 	Decision string `json:"decision"`
 	Reason   string `json:"reason,omitempty"`

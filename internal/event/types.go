@@ -27,6 +27,9 @@ const (
 	TypeCriteriaConfirmed    Type = "criteria_confirmed"
 	TypeTodosUpdated         Type = "todos_updated"
 	TypeDecisionRecorded     Type = "decision_recorded"
+	TypeDecisionRevoked      Type = "decision_revoked"
+	TypeMemoryRecalled       Type = "memory_recalled"
+	TypeMemoryForgotten      Type = "memory_forgotten"
 	TypeOperationProposed    Type = "operation_proposed"
 	TypeOperationRejected    Type = "operation_rejected"
 	TypeApprovalRequested    Type = "approval_requested"
@@ -129,6 +132,15 @@ func (TodosUpdated) EventType() Type { return TypeTodosUpdated }
 
 // EventType returns TypeDecisionRecorded.
 func (DecisionRecorded) EventType() Type { return TypeDecisionRecorded }
+
+// EventType returns TypeDecisionRevoked.
+func (DecisionRevoked) EventType() Type { return TypeDecisionRevoked }
+
+// EventType returns TypeMemoryRecalled.
+func (MemoryRecalled) EventType() Type { return TypeMemoryRecalled }
+
+// EventType returns TypeMemoryForgotten.
+func (MemoryForgotten) EventType() Type { return TypeMemoryForgotten }
 
 // EventType returns TypeOperationProposed.
 func (OperationProposed) EventType() Type { return TypeOperationProposed }
@@ -234,6 +246,9 @@ func init() {
 	register[CriteriaConfirmed]()
 	register[TodosUpdated]()
 	register[DecisionRecorded]()
+	register[DecisionRevoked]()
+	register[MemoryRecalled]()
+	register[MemoryForgotten]()
 	register[OperationProposed]()
 	register[OperationRejected]()
 	register[ApprovalRequested]()

@@ -81,8 +81,9 @@ type Ledger interface {
 	// none. The reader fails if the content does not match its address.
 	OpenArtifact(ctx context.Context, sha256 string) (io.ReadCloser, error)
 
-	// SaveCache keeps a state cache of a goal: opaque bytes, the seq they fold
-	// through, and the schema they are of. It is a cache: losing it costs time.
+	// SaveCache keeps a cache under the id of the goal whose state it is, or
+	// under the name of a projection over many goals: opaque bytes, the seq they
+	// fold through, and the schema they are of. Losing it costs time.
 	SaveCache(ctx context.Context, goal string, c Cache) error
 	// LoadCache returns the newest cache, ErrNotFound when there is none.
 	LoadCache(ctx context.Context, goal string) (Cache, error)

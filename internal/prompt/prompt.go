@@ -57,7 +57,7 @@ func System(s core.State) string {
 	if s.Workspace == nil {
 		return instructions
 	}
-	return instructions + repositoryRules(s.Workspace.Instructions)
+	return instructions + repositoryRules(s.Workspace.Instructions) + memory(s)
 }
 
 const rulesEnd = "</repository_rules>"

@@ -8,6 +8,7 @@ import (
 	"belay/client"
 	"belay/internal/core"
 	"belay/internal/event"
+	"belay/internal/memory"
 	"belay/internal/service"
 )
 
@@ -179,4 +180,17 @@ func (d *Door) DropRules(ctx context.Context, ids []string) error {
 func (d *Door) CheckRules(ctx context.Context, name string, text []byte) ([]event.Rule, []string, error) {
 	r, err := d.c.CheckRules(ctx, client.RuleFile{Name: name, Text: string(text)})
 	return r.Rules, r.Warnings, told(err)
+}
+
+// Memory implements service.Door.
+func (d *Door) Memory(ctx context.Context, repo string) ([]memory.Item, error) {
+	items, err := d.c.Memory(ctx, repo)
+	return items, told(err)
+}
+
+// Forget implements service.Door. It is not sent again under a key: what is
+// forgotten is not known any more the second time.
+func (d *Door) Forget(ctx context.Context, repo string, ids []string, all bool) (service.Forgotten, error) {
+	f, err := d.c.Forget(ctx, client.Forget{Repo: repo, IDs: ids, All: all})
+	return service.Forgotten(f), told(err)
 }

@@ -76,6 +76,7 @@ func (s *Service) Attend(ctx context.Context, goal string, o AttendOptions) (cor
 }
 
 func (s *Service) rested(ctx context.Context, snap core.Snapshot) {
+	s.learn(ctx, snap)
 	if s.Rested != nil {
 		s.Rested(ctx, snap)
 	}
@@ -230,7 +231,7 @@ func (s *Service) ports(ctx context.Context, st core.State) (*effect.Goal, error
 		return nil, err
 	}
 	return &effect.Goal{ID: st.Goal, Ledger: s.Ledger, Workspace: ws, OpenOther: s.other(st.Goal), Sandbox: box, Model: m, NewTools: s.NewTools, Place: s.Place, Scratch: s.Scratch,
-		BaseEnv: s.BaseEnv, Secrets: s.Secrets, Protected: s.Protected}, nil
+		BaseEnv: s.BaseEnv, Secrets: s.Secrets, Protected: s.Protected, Recall: s.recall}, nil
 }
 
 // sandboxFault says that the goal's sandbox cannot be had here. Another one in

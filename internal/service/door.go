@@ -8,6 +8,7 @@ import (
 	"belay/internal/effect"
 	"belay/internal/event"
 	"belay/internal/ledger"
+	"belay/internal/memory"
 )
 
 // Door is what a person's face needs of the use cases. They are done in this
@@ -20,6 +21,7 @@ type Door interface {
 	Reader
 	Teller
 	Ruler
+	Rememberer
 	// Serves says that a server works on every goal that can run, so that this
 	// process does not.
 	Serves() bool
@@ -87,6 +89,12 @@ type Ruler interface {
 	DropRules(ctx context.Context, ids []string) error
 	// CheckRules reads a policy file, belay.yaml or another, by its name and text.
 	CheckRules(ctx context.Context, name string, text []byte) (rules []event.Rule, warnings []string, err error)
+}
+
+// Rememberer is the part about what outlives the goals of a repository.
+type Rememberer interface {
+	Memory(ctx context.Context, repo string) ([]memory.Item, error)
+	Forget(ctx context.Context, repo string, ids []string, all bool) (Forgotten, error)
 }
 
 var _ Door = (*Service)(nil)

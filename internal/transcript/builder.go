@@ -389,6 +389,8 @@ func (b *Builder) addFact(e event.Event) {
 		}
 	case event.ActionForbidden:
 		b.note(e, forbiddenWords(p))
+	case event.MemoryForgotten:
+		b.note(e, forgottenWords(p))
 	}
 }
 

@@ -24,7 +24,9 @@ var groups = []struct {
 		event.TypeModelResponded, event.TypeModelFailed, event.TypeContextCompacted}},
 	{"plan", "The plan as a permission, the todos, and decisions worth keeping.", []event.Type{
 		event.TypePlanModeEntered, event.TypePlanUpdated, event.TypePlanModeExited, event.TypeCriteriaConfirmed,
-		event.TypeTodosUpdated, event.TypeDecisionRecorded}},
+		event.TypeTodosUpdated, event.TypeDecisionRecorded, event.TypeDecisionRevoked}},
+	{"memory", "What outlives a goal: what one is told of earlier ones, and what people have forgotten.", []event.Type{
+		event.TypeMemoryRecalled, event.TypeMemoryForgotten}},
 	{"operation", "One logical action from its proposal to its single outcome.", []event.Type{
 		event.TypeOperationProposed, event.TypeOperationRejected, event.TypeApprovalRequested,
 		event.TypeApprovalGranted, event.TypeApprovalDenied, event.TypeOperationStarted,

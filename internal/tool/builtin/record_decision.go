@@ -11,11 +11,12 @@ import (
 var recordDecisionDef = &definition{
 	name:   ctl.RecordDecision,
 	effect: event.Control,
-	doc:    "Keep a decision for later turns and goals.",
+	doc:    "Keep a decision for later turns and, by its scope, goals; or revoke one.",
 	check:  checks(ctl.DecodeDecision),
 	args: args.Object{Fields: []args.Field{
-		{Name: "decision", Required: true},
+		{Name: "decision"},
 		{Name: "reason", Aliases: []string{"reasoning", "rationale"}},
-		{Name: "scope", Doc: "where it holds"},
+		{Name: "scope", Doc: "goal, repository or paths"},
+		{Name: "revokes", Doc: "id; needs a reason"},
 	}},
 }

@@ -155,14 +155,24 @@ func DecodeTodos(args json.RawMessage) ([]event.Todo, error) {
 	return todos, nil
 }
 
+// Decision is a decision to keep, one to take back, or both.
+type Decision struct {
+	event.DecisionRecorded
+	// Revokes is the id of the decision that holds no longer.
+	Revokes string `json:"revokes"`
+}
+
 // DecodeDecision reads the arguments of record_decision.
-func DecodeDecision(args json.RawMessage) (event.DecisionRecorded, error) {
-	var d event.DecisionRecorded
+func DecodeDecision(args json.RawMessage) (Decision, error) {
+	var d Decision
 	if err := decode(RecordDecision, args, &d); err != nil {
-		return event.DecisionRecorded{}, err
+		return Decision{}, err
 	}
-	if strings.TrimSpace(d.Decision) == "" {
-		return event.DecisionRecorded{}, invalid(RecordDecision, "decision", "the decision in words")
+	switch {
+	case strings.TrimSpace(d.Decision) == "" && d.Revokes == "":
+		return Decision{}, invalid(RecordDecision, "decision", "the decision in words")
+	case d.Revokes != "" && strings.TrimSpace(d.Reason) == "":
+		return Decision{}, invalid(RecordDecision, "reason", "why the decision holds no longer")
 	}
 	return d, nil
 }

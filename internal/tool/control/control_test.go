@@ -38,8 +38,12 @@ func TestTodosAreReadWhole(t *testing.T) {
 func TestTheOtherControlToolsAreRead(t *testing.T) {
 	t.Parallel()
 	d, err := control.DecodeDecision(json.RawMessage(`{"decision":"d","reason":"r","scope":"s"}`))
-	if want := (event.DecisionRecorded{Decision: "d", Reason: "r", Scope: "s"}); err != nil || d != want {
+	if want := (control.Decision{DecisionRecorded: event.DecisionRecorded{Decision: "d", Reason: "r", Scope: "s"}}); err != nil || d != want {
 		t.Errorf("decision %+v, %v", d, err)
+	}
+	d, err = control.DecodeDecision(json.RawMessage(`{"revokes":"d1","reason":"r"}`))
+	if want := (control.Decision{DecisionRecorded: event.DecisionRecorded{Reason: "r"}, Revokes: "d1"}); err != nil || d != want {
+		t.Errorf("revocation %+v, %v", d, err)
 	}
 	q, err := control.DecodeQuestion(json.RawMessage(`{"question":"q","options":["a","b"]}`))
 	if err != nil || q.Question != "q" || len(q.Options) != 2 {
@@ -75,6 +79,7 @@ func TestWhatCanNotBeMeantIsRefusedNamingTheField(t *testing.T) {
 		{todos, `{"todos":[{"content":"x","status":"maybe"}]}`, "todos[0].status"},
 		{todos, `{"todos":[{"id":"1","content":"x","status":"pending"},{"id":"1","content":"y","status":"pending"}]}`, "todos[1].id"},
 		{decision, `{"reason":"x"}`, "decision"},
+		{decision, `{"revokes":"d1"}`, "reason"},
 		{question, `{"options":["a"]}`, "question"},
 		{finish, `{"done":true}`, "done"},
 		{finish, `{`, "EOF"},
