@@ -62,6 +62,7 @@ var rooms = []room{
 	{path: "internal/model", floor: machines},
 	{path: "internal/tool", floor: machines},
 	{path: "internal/recall", floor: machines},
+	{path: "internal/symbols", floor: machines},
 	{path: "internal/tool/control", floor: machines, pure: true},
 	// Bytes in, bytes out: it stands below the adapters because both the
 	// workspace and the tools may need it.
@@ -105,6 +106,11 @@ var rooms = []room{
 	{path: "internal/tool/testreport", floor: adapters, shared: true},
 	{path: "internal/tool/textcap", floor: adapters, shared: true},
 	{path: "internal/tool/tooltest", floor: adapters, shared: true, test: true},
+
+	{path: "internal/symbols/gosource", floor: adapters},
+	{path: "internal/symbols/wire", floor: adapters, shared: true},
+	{path: "internal/symbols/helper", floor: adapters},
+	{path: "internal/symbols/index", floor: adapters},
 
 	{path: "internal/prompt", floor: views},
 	{path: "internal/effect", floor: views},

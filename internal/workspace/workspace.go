@@ -73,6 +73,13 @@ type Workspace interface {
 	// Staged gave, sorted: a commit alone changes none. Lost are those of them
 	// whose later bytes the repository does not hold any more.
 	StagedChanges(ctx context.Context, from, to string) (changes []event.Change, lost []string, err error)
+	// Present is Observe with the list of files that make the tree, at no further
+	// cost: it asks no store.
+	Present(ctx context.Context) (tree string, files []Entry, err error)
+	// Content reads a file that Present listed, as it was then: when other bytes
+	// stand there by now, or more than limit, it is a fault of kind not_found or
+	// too_large.
+	Content(ctx context.Context, e Entry, limit int64) ([]byte, error)
 	// Entries lists the files of an observed tree, sorted by path.
 	Entries(ctx context.Context, tree string) ([]Entry, error)
 	// Contents reads files of an observed tree, at most limit bytes of each.

@@ -1,0 +1,2 @@
+#pragma once
+namespace shop { class Cart { public: void add(int item); }; }
