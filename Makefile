@@ -15,11 +15,15 @@ GAUNTLET_OUT ?= bin/gauntlet
 TOOL      := $(GO) tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := build
-.PHONY: build test torture sizes gauntlet bench lint format generate demo
+.PHONY: build symbols test torture sizes gauntlet bench lint format generate demo
 
 ## build: the program, at bin/belay; without the debugger's tables, which are a third of it (a panic's trace needs none of them)
 build:
 	$(GO) build -trimpath -ldflags '-s -w' -o $(BIN) ./cmd/belay
+
+## symbols: the program that reads the symbols of eight languages beside Go, at bin/belay-symbols, where belay finds it. It needs a C compiler and a minute
+symbols:
+	cd symbols && CGO_ENABLED=1 $(GO) build -trimpath -ldflags '-s -w' -o $(abspath $(dir $(BIN)))/belay-symbols .
 
 ## test: every test, race detector on
 test:

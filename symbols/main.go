@@ -26,7 +26,7 @@ func main() {
 		os.Exit(2)
 	}
 	limit()
-	if err := serve(os.Stdin, os.Stdout); err != nil {
+	if err := serve(os.Stdin, os.Stdout, func() { time.AfterFunc(grace, func() { os.Exit(1) }) }); err != nil {
 		fmt.Fprintln(os.Stderr, "belay-symbols:", err)
 		os.Exit(1)
 	}
@@ -43,8 +43,9 @@ type question struct {
 const grace = 5 * time.Second
 
 // serve answers requests until the input ends. The input is read beside the
-// parsing: when belay is killed, a parser that hangs must not stay behind.
-func serve(in io.Reader, out io.Writer) error {
+// parsing, and its end told to over: when belay is killed, a parser that hangs must
+// not stay behind.
+func serve(in io.Reader, out io.Writer, over func()) error {
 	w := bufio.NewWriterSize(out, 1<<16)
 	if err := wire.WriteJSON(w, wire.Hello{Protocol: wire.Protocol, Version: version(), Languages: languages()}); err != nil {
 		return err
@@ -55,7 +56,7 @@ func serve(in io.Reader, out io.Writer) error {
 		for {
 			q := next(r)
 			if q.err != nil {
-				time.AfterFunc(grace, func() { os.Exit(1) })
+				over()
 				questions <- q
 				return
 			}

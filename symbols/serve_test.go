@@ -14,8 +14,9 @@ func TestTheProgramAnswersInTurnAndEndsWithItsInput(t *testing.T) {
 	t.Parallel()
 	inR, in := io.Pipe()
 	out, outW := io.Pipe()
+	over := make(chan struct{})
 	ended := make(chan error, 1)
-	go func() { ended <- serve(inR, outW) }()
+	go func() { ended <- serve(inR, outW, func() { close(over) }) }()
 	var hello wire.Hello
 	if err := wire.ReadJSON(out, &hello); err != nil {
 		t.Fatal(err)
@@ -50,4 +51,5 @@ func TestTheProgramAnswersInTurnAndEndsWithItsInput(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+	<-over
 }

@@ -25,7 +25,7 @@ func doctor(ctx context.Context, o cli.OpenOptions) []cli.Finding {
 	fs = append(fs, doctorGit(ctx), doctorState(state))
 	fs = append(fs, doctorLedger(ctx, state, o)...)
 	fs = append(fs, doctorSandbox(ctx, state)...)
-	fs = append(fs, doctorRules(), doctorKeys())
+	fs = append(fs, doctorSymbols(ctx), doctorRules(), doctorKeys())
 	return append(fs, doctorFiles(state)...)
 }
 
@@ -154,6 +154,7 @@ var known = []struct{ name, what string }{
 	{"serve.url", "where belay serve listened last, for the address that belay token prints"},
 	{"serve.json", "how the command line finds the belay serve that runs here; stale after one that was killed"},
 	{"serve.sock", "the socket of belay serve; left by one that was killed, the next one replaces it"},
+	{"symbols-1.db", "the index of symbols: a cache, made again when it is deleted"},
 	{".probe", "held while a sandbox is probed, so that what a killed probe left can be removed"},
 	{"probes", "which sandboxes hold here, until the machine or belay changes: a cache"},
 }
@@ -167,7 +168,7 @@ func doctorFiles(state string) []cli.Finding {
 	for _, e := range entries {
 		f := cli.Finding{Name: e.Name(), OK: true, Detail: "unknown: not belay's"}
 		for _, k := range known {
-			if e.Name() == k.name || strings.HasPrefix(e.Name(), k.name+".") {
+			if e.Name() == k.name || strings.HasPrefix(e.Name(), k.name+".") || strings.HasPrefix(e.Name(), k.name+"-") {
 				f.Detail = k.what
 			}
 		}

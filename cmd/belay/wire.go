@@ -118,6 +118,7 @@ func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() erro
 		return nil, nil, errors.Join(err, l.Close())
 	}
 	at := local.Options{State: filepath.Join(state, "workspaces"), Protected: []string{state, scratch, worktrees, configDir()}}
+	marks := openSymbols(state)
 	s := service.New(service.Config{
 		Ledger: l,
 		OpenWorkspace: func(ctx context.Context, root, goal string) (workspace.Workspace, error) {
@@ -133,6 +134,7 @@ func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() erro
 		NewTools: func(c effect.ToolConfig) effect.Tools {
 			return builtin.New(builtin.Config{Roots: c.Roots, TestCommand: c.Test, Git: c.Git, Scratch: filepath.Join(state, "push")})
 		},
+		Symbols:   marks.of,
 		Secrets:   secrets(),
 		BaseEnv:   environ.Environment(os.Environ()),
 		Protected: []string{state, configDir()},
@@ -148,7 +150,7 @@ func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() erro
 		Rested:      tell.Tell,
 	})
 	done := func() error {
-		return errors.Join(boxes.close(), l.Close())
+		return errors.Join(boxes.close(), marks.close(), l.Close())
 	}
 	return s, done, nil
 }

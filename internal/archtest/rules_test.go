@@ -96,6 +96,7 @@ func TestAnExceptionThatNothingUsesIsRefused(t *testing.T) {
 	t.Parallel()
 	s := Source{Packages: []Package{one(t, "internal/tool", `package tool
 import _ "belay/internal/sandbox"
+import _ "belay/internal/symbols"
 `)}}
 	expect(t, Floors(s), "internal/tool", "nothing there imports internal/workspace any more")
 }

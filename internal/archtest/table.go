@@ -159,6 +159,7 @@ var exceptions = []exception{
 	{"internal/event", "internal/fault", "a fault is a value inside several payloads; fault imports nothing of ours"},
 	{"internal/tool", "internal/sandbox", "tool.Env hands a tool the ports it works through"},
 	{"internal/tool", "internal/workspace", "tool.Env hands a tool the ports it works through"},
+	{"internal/tool", "internal/symbols", "tool.Env hands a tool the ports it works through"},
 	{"internal/effect", "internal/prompt", "the executor that composes a request asks the prompt for it; the prompt knows no executor"},
 }
 

@@ -22,6 +22,7 @@ import (
 	"belay/internal/policy"
 	"belay/internal/redact"
 	"belay/internal/sandbox"
+	"belay/internal/symbols"
 	"belay/internal/tool"
 	"belay/internal/workspace"
 )
@@ -66,6 +67,9 @@ type Goal struct {
 	// Place is the state directory, and with it the machine, that all of this
 	// belongs to: "" when places are not told apart.
 	Place string
+	// Symbols is what is defined and used in the workspace; nil when that is not
+	// kept.
+	Symbols symbols.Index
 	// Secrets takes out of everything what must not be recorded, shown or sent;
 	// nil knows the shapes of keys alone.
 	Secrets *redact.Redactor
@@ -80,6 +84,15 @@ type Goal struct {
 	test  string
 	git   bool
 	asked map[string]context.CancelFunc // reviewers that are being asked, by operation
+}
+
+// Close lets go of the workspace and of what works on it in the background.
+func (g *Goal) Close() error {
+	var err error
+	if g.Symbols != nil {
+		err = g.Symbols.Close()
+	}
+	return errors.Join(err, g.Workspace.Close())
 }
 
 // Tools are the tools for a state: they know what was found when the workspace
@@ -157,7 +170,7 @@ func asFault(err error, kind fault.Kind, blame fault.Blame) *fault.Fault {
 
 // env is what a tool works with.
 func (g *Goal) env(s core.State, op string) tool.Env {
-	e := tool.Env{Workspace: g.Workspace, Sandbox: g.Sandbox, Artifacts: artifacts{g.Ledger, g.Secrets}, Secrets: g.Secrets, BaseEnv: g.BaseEnv,
+	e := tool.Env{Workspace: g.Workspace, Sandbox: g.Sandbox, Artifacts: artifacts{g.Ledger, g.Secrets}, Secrets: g.Secrets, Symbols: g.Symbols, BaseEnv: g.BaseEnv,
 		Protected: g.Protected, Unreadable: policy.UnreadableBy(s.Policy()), ReadOnly: s.Mode == event.ModePlan,
 		Look: func(ctx context.Context, op string) (tool.Finding, error) { return g.Look(ctx, s, op) }}
 	if cmds := s.TestCommands(); len(cmds) > 0 {

@@ -83,6 +83,9 @@ func (c *Composer) Ask(ctx context.Context, s core.State, e core.Ask) (core.Body
 		defer shown.close()
 		onDelta = shown.show
 	}
+	if c.goal.Symbols != nil {
+		c.goal.Symbols.Poke() // while the model thinks, the machine has time
+	}
 	began := time.Now()
 	failpoint.Hit(failpoint.AskBefore)
 	resp, err := c.goal.Model.Send(ctx, req, onDelta)

@@ -269,7 +269,7 @@ func appliesTo(ruleTool string, kind PartKind, tool string, d Decision) bool {
 		return kind == KindRead
 	case "write":
 		return kind == KindWrite
-	case "read_file", "list_files", "search_text":
+	case "read_file", "list_files", "search_text", "symbols":
 		return ruleTool == tool || d != Allow && kind == KindRead
 	case "write_file", "file_patch":
 		return ruleTool == tool || d != Allow && kind == KindWrite

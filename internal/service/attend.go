@@ -184,7 +184,7 @@ func (s *Service) drive(ctx context.Context, goal string, o *AttendOptions) erro
 	if err != nil {
 		return err
 	}
-	defer ports.Workspace.Close()
+	defer ports.Close()
 	ports.Live = o.Live
 	c := runtime.Config{Ledger: s.Ledger, Goal: ports, Worker: s.Worker(), Lease: s.Lease, OnEvent: o.OnEvent, After: o.After}
 	if row.LeaseOwner != "" && s.Dead != nil && s.Dead(row.LeaseOwner) {
@@ -230,8 +230,12 @@ func (s *Service) ports(ctx context.Context, st core.State) (*effect.Goal, error
 		ws.Close()
 		return nil, err
 	}
-	return &effect.Goal{ID: st.Goal, Ledger: s.Ledger, Workspace: ws, OpenOther: s.other(st.Goal), Sandbox: box, Model: m, NewTools: s.NewTools, Place: s.Place, Scratch: s.Scratch,
-		BaseEnv: s.BaseEnv, Secrets: s.Secrets, Protected: s.Protected, Recall: s.recall}, nil
+	g := &effect.Goal{ID: st.Goal, Ledger: s.Ledger, Workspace: ws, OpenOther: s.other(st.Goal), Sandbox: box, Model: m, NewTools: s.NewTools, Place: s.Place, Scratch: s.Scratch,
+		BaseEnv: s.BaseEnv, Secrets: s.Secrets, Protected: s.Protected, Recall: s.recall}
+	if s.Symbols != nil {
+		g.Symbols = s.Symbols(ws)
+	}
+	return g, nil
 }
 
 // sandboxFault says that the goal's sandbox cannot be had here. Another one in
@@ -264,7 +268,7 @@ func (s *Service) Work(ctx context.Context, parallel int, onError func(goal stri
 				return nil, nil, err
 			}
 			return g, func() {
-				_ = g.Workspace.Close()
+				_ = g.Close()
 				if snap, err := s.Snapshot(ctx, st.Goal); err == nil {
 					s.rested(ctx, snap)
 				}

@@ -29,6 +29,7 @@ import (
 	"belay/internal/redact"
 	"belay/internal/runtime"
 	"belay/internal/sandbox"
+	"belay/internal/symbols"
 	"belay/internal/workspace"
 )
 
@@ -51,6 +52,9 @@ type Config struct {
 	OpenSandbox func(ctx context.Context, name string) (sandbox.Sandbox, error)
 	// OpenModel resolves "provider:name".
 	OpenModel func(ctx context.Context, spec string) (model.Model, error)
+	// Symbols is the index of a workspace's symbols, nil when none is kept. It is
+	// closed with the goal's ports.
+	Symbols func(workspace.Workspace) symbols.Index
 	// NewTools makes the tools of a goal.
 	NewTools func(effect.ToolConfig) effect.Tools
 	// BaseEnv is the environment of commands.

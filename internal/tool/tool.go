@@ -15,6 +15,7 @@ import (
 	"belay/internal/event"
 	"belay/internal/redact"
 	"belay/internal/sandbox"
+	"belay/internal/symbols"
 	"belay/internal/workspace"
 )
 
@@ -128,6 +129,9 @@ type Env struct {
 	// result as a whole; a tool does before it shortens a text, because half a
 	// secret is not recognised.
 	Secrets *redact.Redactor
+	// Symbols is what is defined and used in the workspace, nil when that is not
+	// kept.
+	Symbols symbols.Index
 	// ReadOnly says that the plan gate is closed.
 	ReadOnly bool
 	// BaseEnv is the environment of commands, already reduced to the

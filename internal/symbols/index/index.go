@@ -42,10 +42,13 @@ const (
 	// process, and whoever asks, never waits long.
 	batch     = 64
 	batchTime = 250 * time.Millisecond
-	// maxStale is how many contents are kept that no path has any more: a branch
-	// that one comes back to costs nothing.
-	maxStale = 5_000
+	// sweepAfter is how many files are read between two cleanings.
+	sweepAfter = 500
 )
+
+// maxStale is how many contents are kept that no path has any more: a branch
+// that one comes back to costs nothing.
+var maxStale = 5_000
 
 // Index is one workspace's. It is safe for use by several goroutines.
 type Index struct {
@@ -58,6 +61,8 @@ type Index struct {
 	at    map[string]content
 	round int64
 	whole bool
+	// unswept is how many files were read since the store was last cleaned.
+	unswept int
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -78,7 +83,7 @@ var _ symbols.Index = (*Index)(nil)
 
 // Of is the index of a workspace. Nothing is opened or started yet.
 func (s *Store) Of(f Files) *Index {
-	x := &Index{Finder: s.Finder(f.Root()), files: f, turn: make(chan struct{}, 1)}
+	x := &Index{Finder: s.Finder(f.Root()), files: f, turn: make(chan struct{}, 1), unswept: sweepAfter}
 	x.ctx, x.cancel = context.WithCancel(context.Background())
 	return x
 }
@@ -179,10 +184,11 @@ func (x *Index) sync(ctx context.Context) error {
 		return err
 	}
 	x.tree, x.whole = tree, rest == 0
-	if len(todo) > 0 {
-		return x.sweep(ctx, db)
+	if x.unswept += len(todo); x.unswept < sweepAfter {
+		return nil
 	}
-	return nil
+	x.unswept = 0
+	return x.sweep(ctx, db)
 }
 
 // root is the number of the workspace, and how often it was written.

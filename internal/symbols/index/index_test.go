@@ -2,6 +2,7 @@ package index_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -265,6 +266,36 @@ func TestAnotherParserReadsAgain(t *testing.T) {
 	newer.sync()
 	same(t, newer.p.parses.Load() > 0, true)
 	same(t, newer.find(symbols.Query{Name: "a"}), []string{"a.py:1 a", "b.py:1 a"})
+}
+
+// Contents that no path has any more go when they are many, and a root whose
+// directory is gone goes with them.
+func TestTheStoreDoesNotGrowForEver(t *testing.T) {
+	t.Parallel()
+	w := start(t, map[string]string{})
+	for i := range 100 {
+		w.f.text[fmt.Sprintf("f%d.py", i)] = fmt.Sprintf("def f%d", i)
+	}
+	w.sync()
+	size := func() (n int) {
+		db, err := sql.Open("sqlite", filepath.Join(w.dir, index.FileName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		if err := db.QueryRow(`SELECT (SELECT count(*) FROM files) + (SELECT count(*) FROM roots)`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	same(t, size(), 101)
+	other := open(t, &files{root: t.TempDir(), text: map[string]string{"a.py": "def a"}}, w.dir, w.p)
+	if err := os.Remove(w.f.root); err != nil {
+		t.Fatal(err)
+	}
+	other.sync() // the first one of a process cleans
+	same(t, size(), 2)
+	same(t, other.find(symbols.Query{Name: "a"}), []string{"a.py:1 a"})
 }
 
 func TestADamagedIndexIsMadeAnew(t *testing.T) {

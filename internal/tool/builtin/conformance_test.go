@@ -18,6 +18,7 @@ var valid = map[string][]string{
 	"read_file":   {`{"path":"a.go"}`, `{"path":"./src//a.go","offset":3,"limit":10}`},
 	"list_files":  {`{}`, `{"path":"src/","glob":"**/*.go"}`},
 	"search_text": {`{"pattern":"func \\w+"}`, `{"pattern":"a","path":"src","glob":"*.go","ignore_case":true,"context":2}`},
+	"symbols":     {`{"name":"Append"}`, `{"name":"Store.Append","path":"src"}`, `{"path":"a.go"}`},
 	"write_file":  {`{"path":"a","content":""}`, `{"path":"a","content":"x <y> & z\n"}`},
 	"file_patch": {`{"path":"a","old_string":"x","new_string":""}`, `{"path":"a","old_string":"x","new_string":"y","replace_all":true}`,
 		`{"edits":[{"path":"a","old_string":"x","new_string":"y"},{"path":"b","old_string":"x","new_string":"y","replace_all":true}]}`},
@@ -49,6 +50,7 @@ func TestTheToolsAreTheOnesOfTheDesignInFixedOrder(t *testing.T) {
 		effect event.EffectClass
 	}{
 		{"read_file", event.Read}, {"list_files", event.Read}, {"search_text", event.Read},
+		{"symbols", event.Read},
 		{"write_file", event.Verifiable}, {"file_patch", event.Verifiable},
 		{"run_command", event.Supervised}, {"run_test", event.Supervised},
 		{"update_plan", event.Control}, {"update_todos", event.Control}, {"record_decision", event.Control},
@@ -74,7 +76,7 @@ func TestTheToolsAreTheOnesOfTheDesignInFixedOrder(t *testing.T) {
 }
 
 // The fixed part of a prompt has to stay under 12 KB.
-func TestAllToolsTogetherStayUnderSevenKilobytes(t *testing.T) {
+func TestAllToolsTogetherStayUnderSevenAndAHalfKilobytes(t *testing.T) {
 	t.Parallel()
 	total := 0
 	for _, tl := range builtin.All() {
@@ -82,7 +84,7 @@ func TestAllToolsTogetherStayUnderSevenKilobytes(t *testing.T) {
 		total += len(s.Name) + len(s.Description) + len(s.Schema)
 	}
 	t.Logf("%d bytes", total)
-	if total > 7000 {
+	if total > 7500 {
 		t.Errorf("%d bytes of names, descriptions and schemas", total)
 	}
 }

@@ -40,6 +40,7 @@ func New(c Config) *Registry {
 	b := func(d *definition) base { return base{def: d, config: &c} }
 	r := &Registry{tools: []tool.Tool{
 		readFile{b(readFileDef)}, listFiles{b(listFilesDef)}, searchText{b(searchTextDef)},
+		symbolsTool{b(symbolsDef)},
 		writeFile{b(writeFileDef)}, filePatch{b(filePatchDef)},
 		command{b(runCommandDef)}, command{b(runTestDef)},
 		control{b(updatePlanDef)}, control{b(updateTodosDef)}, control{b(recordDecisionDef)},
