@@ -20,6 +20,7 @@ import (
 	"belay/internal/ledger"
 	"belay/internal/model"
 	"belay/internal/policy"
+	"belay/internal/recall"
 	"belay/internal/redact"
 	"belay/internal/sandbox"
 	"belay/internal/symbols"
@@ -76,6 +77,8 @@ type Goal struct {
 	// Recall, if set, brings what earlier goals in the repository left for a goal
 	// that starts. It has to be quick, and may bring nothing.
 	Recall func(ctx context.Context, s core.State, tests []string) event.MemoryRecalled
+	// Index searches; nil where that is not possible.
+	Index recall.Recall
 	// Live receives what is worth showing and is not an event.
 	Live Live
 
@@ -173,6 +176,9 @@ func (g *Goal) env(s core.State, op string) tool.Env {
 	e := tool.Env{Workspace: g.Workspace, Sandbox: g.Sandbox, Artifacts: artifacts{g.Ledger, g.Secrets}, Secrets: g.Secrets, Symbols: g.Symbols, BaseEnv: g.BaseEnv,
 		Protected: g.Protected, Unreadable: policy.UnreadableBy(s.Policy()), ReadOnly: s.Mode == event.ModePlan,
 		Look: func(ctx context.Context, op string) (tool.Finding, error) { return g.Look(ctx, s, op) }}
+	if g.Index != nil {
+		e.Recall = recaller{g, s}
+	}
 	if cmds := s.TestCommands(); len(cmds) > 0 {
 		e.TestCommand = cmds[0]
 	}

@@ -9,6 +9,7 @@ import (
 	"belay/internal/event"
 	"belay/internal/ledger"
 	"belay/internal/memory"
+	"belay/internal/recall"
 )
 
 // Door is what a person's face needs of the use cases. They are done in this
@@ -53,6 +54,9 @@ type Reader interface {
 	Audit(ctx context.Context, goal string) (ledger.Audit, error)
 	Held(ctx context.Context, goal string) (bool, error)
 	Worktrees(ctx context.Context) ([]WorktreeOf, error)
+	Search(ctx context.Context, q recall.Query, here string) (recall.Answer, error)
+	// Event is an event as a text that holds everything of it.
+	Event(ctx context.Context, ref string) (string, error)
 }
 
 // Teller is the part that sends what people say to a goal.

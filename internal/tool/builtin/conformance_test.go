@@ -30,6 +30,7 @@ var valid = map[string][]string{
 	"ask_user":        {`{"question":"q"}`, `{"question":"q","options":["a"]}`},
 	"finish":          {`{}`, `{"summary":"s"}`},
 	"check_operation": {`{"op":"op7"}`},
+	"recall":          {`{"query":"panic in parseHeader tool:run_test outcome:failed"}`},
 	"git_push":        {`{"branch":"fix/x","message":"m"}`, `{"branch":"fix/x","message":"Fix x\n\nBecause.","remote":"up","paths":["a","b/"],"allow_default":true}`},
 }
 
@@ -55,7 +56,7 @@ func TestTheToolsAreTheOnesOfTheDesignInFixedOrder(t *testing.T) {
 		{"run_command", event.Supervised}, {"run_test", event.Supervised},
 		{"update_plan", event.Control}, {"update_todos", event.Control}, {"record_decision", event.Control},
 		{"ask_user", event.Control}, {"finish", event.Control},
-		{"check_operation", event.Read}, {"git_push", event.Keyed},
+		{"check_operation", event.Read}, {"recall", event.Read}, {"git_push", event.Keyed},
 	}
 	all := builtin.All()
 	if len(all) != len(want) {
@@ -76,7 +77,7 @@ func TestTheToolsAreTheOnesOfTheDesignInFixedOrder(t *testing.T) {
 }
 
 // The fixed part of a prompt has to stay under 12 KB.
-func TestAllToolsTogetherStayUnderSevenAndAHalfKilobytes(t *testing.T) {
+func TestAllToolsTogetherStayUnderEightKilobytes(t *testing.T) {
 	t.Parallel()
 	total := 0
 	for _, tl := range builtin.All() {
@@ -84,7 +85,7 @@ func TestAllToolsTogetherStayUnderSevenAndAHalfKilobytes(t *testing.T) {
 		total += len(s.Name) + len(s.Description) + len(s.Schema)
 	}
 	t.Logf("%d bytes", total)
-	if total > 7500 {
+	if total > 8000 {
 		t.Errorf("%d bytes of names, descriptions and schemas", total)
 	}
 }

@@ -45,7 +45,7 @@ func New(c Config) *Registry {
 		command{b(runCommandDef)}, command{b(runTestDef)},
 		control{b(updatePlanDef)}, control{b(updateTodosDef)}, control{b(recordDecisionDef)},
 		control{b(askUserDef)}, control{b(finishDef)},
-		checkOperation{b(checkOperationDef)},
+		checkOperation{b(checkOperationDef)}, recallTool{b(recallDef)},
 	}}
 	if c.Git {
 		r.tools = append(r.tools, gitPush{b(gitPushDef)})
