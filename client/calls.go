@@ -153,6 +153,11 @@ func (c *Client) Always(ctx context.Context, goal string, a Always) (core.Snapsh
 	return c.Tell(ctx, goal, "always", a)
 }
 
+// ChangeModel has another model answer from now on.
+func (c *Client) ChangeModel(ctx context.Context, goal string, in ChangeModel) (core.Snapshot, error) {
+	return c.Tell(ctx, goal, "model", in)
+}
+
 // Adopt takes the directory on the server's machine for the goal's workspace.
 func (c *Client) Adopt(ctx context.Context, goal string) (core.Snapshot, error) {
 	return c.Tell(ctx, goal, "adopt", struct{}{})

@@ -86,6 +86,7 @@ func commandRoutes() []route {
 		tell("/v1/goals/{goal}/budget", token.Operate, "replace the limits of a goal's budget", limit),
 		tell("/v1/goals/{goal}/cancel", token.Operate, "end a goal; what runs is stopped and recorded", cancel),
 		tell("/v1/goals/{goal}/revise", token.Operate, "replace what a goal asks for; the newest version is judged", revise),
+		tell("/v1/goals/{goal}/model", token.Operate, "have another model answer from now on", changeModel),
 		tell("/v1/goals/{goal}/adopt", token.Operate, "take the directory here, as it is, for the workspace of a goal of another place", adopt),
 		tell("/v1/goals/{goal}/policy", token.Operate, "change, on record, what one goal may do", changePolicy),
 	}

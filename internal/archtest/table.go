@@ -144,6 +144,8 @@ var rooms = []room{
 	{path: "internal/archtest", floor: mains},
 	// A program that tests: it runs private servers too.
 	{path: "internal/torture", floor: mains, test: true},
+	// A program that measures the working view on recorded runs.
+	{path: "internal/viewbench", floor: mains},
 }
 
 // exception allows one import that the floors alone would refuse.

@@ -120,6 +120,8 @@ func describe(e event.Event) (name, detail string) {
 		return string(e.Type), p.Reason
 	case event.BudgetExtended:
 		return string(e.Type), ""
+	case event.ModelChanged:
+		return string(e.Type), p.From + " to " + p.Model
 	case event.PolicyChanged:
 		return string(e.Type), policyWords(p)
 	}

@@ -68,6 +68,7 @@ type Teller interface {
 	Pause(ctx context.Context, goal, detail string) error
 	Resume(ctx context.Context, goal string) error
 	ExtendBudget(ctx context.Context, goal string, l event.Limits) error
+	ChangeModel(ctx context.Context, goal, model string) error
 	Cancel(ctx context.Context, goal, reason string) error
 	Revise(ctx context.Context, goal string, spec event.GoalSpec) error
 	Adopt(ctx context.Context, goal string) error
