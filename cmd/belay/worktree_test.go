@@ -81,3 +81,30 @@ func TestAWorktreeThatTheUsersGitWouldStageIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestAHeadThatAPersonMovedStopsTheGoalWithAQuestion: it is told what moved, does
+// nothing until the person says so, and the model is told.
+func TestAHeadThatAPersonMovedStopsTheGoalWithAQuestion(t *testing.T) {
+	t.Parallel()
+	w := isolated(t)
+	ask := stepCall("ask_user", map[string]any{"question": "Which?"})
+	model := w.script("steps:\n" + stepRead + ask + "  - {expect: {contains: [\"Somebody else moved git\"]}, calls: [{tool: read_file, args: {path: code.txt}}]}\n" + stepFix + stepTest + stepDone)
+	w.must(3, runToy(model)...)
+	goal := w.goal()
+	w.git("checkout", "-qb", "feature")
+	w.must(0, "say", goal, "that one")
+	r := w.must(3, "resume", goal)
+	if !strings.Contains(r.out, "branch feature is checked out instead of branch main") || w.snapshot().WaitReason != "user_input" {
+		t.Errorf("%v", r)
+	}
+	before := w.read("code.txt")
+	if r := w.must(3, "resume", goal); w.read("code.txt") != before {
+		t.Errorf("it went on: %v", r)
+	}
+	w.must(0, "approve", goal)
+	w.must(0, "resume", goal)
+	if s := w.snapshot(); s.Status != lifecycle.Completed {
+		t.Errorf("it is %s", s.Status)
+	}
+	w.must(0, "audit", goal)
+}

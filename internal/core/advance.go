@@ -60,6 +60,9 @@ func (w *step) advanceOnce() bool {
 		w.emitBy(event.ActorRuntime, "", event.GoalWoken{Reason: event.WaitRetry})
 		return true
 	}
+	if s.Moved != nil && s.Status == lifecycle.Active {
+		return w.askMoved()
+	}
 	if s.Status == lifecycle.Verifying {
 		return w.verify()
 	}

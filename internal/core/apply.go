@@ -113,6 +113,7 @@ func (s *State) applyGoal(e event.Event) bool {
 		s.Pause, s.Wait, s.Verification = &p, nil, nil
 	case event.GoalResumed:
 		s.Pause, s.HandOff, s.Strikes = nil, nil, 0
+		s.Moved, s.Trusted = nil, true // whoever resumes it knows the ground
 		s.Takeovers, s.Blocked = 0, 0
 		s.Retry = nil
 		s.Talk.afresh()
@@ -420,7 +421,7 @@ func (s *State) finish(e event.Event, p event.OperationFinished) {
 		}
 	}
 	if o.Effect.SideEffect() && o.Tool != ToolApply {
-		s.Unseen = e.Op
+		s.Unseen, s.UnseenEffect = e.Op, o.Effect
 		s.UnseenRun = nil
 		if p.Result.Command != nil && p.Outcome != event.OutcomeUnknown && !neverRan(p) {
 			s.UnseenRun = pendingRun(o, p)
@@ -510,6 +511,7 @@ func (s *State) applyWorkspace(e event.Event) bool {
 	switch p := e.Payload.(type) {
 	case event.WorkspaceAttached:
 		s.Workspace, s.Place, s.Index = &p, p.Place, p.Index
+		s.Git = &event.Standing{Head: p.Head, Branch: p.Branch, Doing: p.Doing}
 		s.Talk.Attached = e.Seq
 		s.Revision = event.Revision{N: 0, Tree: p.Tree}
 		s.Progress.Moved(p.Tree)
@@ -550,7 +552,7 @@ func (s *State) applyWorkspace(e event.Event) bool {
 
 // observed notes that the present tree is known.
 func (s *State) observed() {
-	s.Fresh, s.Unseen, s.UnseenRun = true, "", nil
+	s.Fresh, s.Unseen, s.UnseenRun, s.Trusted = true, "", nil, false
 	if v := s.Verification; v != nil && v.Tree == "" {
 		v.Tree = s.Revision.Tree
 	}

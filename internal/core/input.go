@@ -254,6 +254,8 @@ type Action struct {
 // Observation is the workspace as it is.
 type Observation struct {
 	Tree string
+	// Git is where git stands, nil when it was not looked at.
+	Git *event.Standing
 	// Index is what is staged in the user's repository, "" when it was not seen.
 	Index string
 	// From is the tree that Changes are relative to.

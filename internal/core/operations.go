@@ -131,6 +131,9 @@ func (w *step) prepared(b Prepared) {
 	if b.Observation.Tree != "" {
 		w.noteObservation(b.Observation, "external")
 	}
+	if w.s.Moved != nil {
+		return // a person is asked first
+	}
 	if w.s.outdated() {
 		return // the workspace was edited: what is verified is another tree
 	}
@@ -217,6 +220,7 @@ func (w *step) startOp(o operation.Op, intent event.Intent, v policy.Verdict, b 
 // noteObservation records that the tree or what is staged changed, and the new
 // diff.
 func (w *step) noteObservation(o Observation, by string) {
+	w.noteStanding(o.Git, by)
 	if o.Index != "" && o.Index != w.s.Index {
 		w.emitBy(event.ActorRuntime, opOf(by), event.IndexChanged{From: w.s.Index, Index: o.Index, By: by})
 	}

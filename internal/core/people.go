@@ -142,6 +142,14 @@ func (w *step) say(b Say) error {
 	if strings.TrimSpace(b.Text) == "" {
 		return fmt.Errorf("%w: the message is empty", ErrInput)
 	}
+	if goOn, plain := plainAnswer(b.Text); w.answerMoved(goOn) {
+		if plain {
+			return nil
+		}
+		if b.Mode == event.Answer {
+			b.Mode = event.Message // the answer is to go on with these words
+		}
+	}
 	question, asked := w.openQuestion()
 	if b.Mode == event.Answer && !asked {
 		return fmt.Errorf("%w: no question is open", ErrNoQuestion)
@@ -192,6 +200,9 @@ func (w *step) wake() {
 func (w *step) approve(b Approve) error {
 	if err := w.alive(); err != nil {
 		return err
+	}
+	if b.Op == "" && b.Criterion == "" && b.Intent == "" && w.answerMoved(true) {
+		return nil
 	}
 	if b.Criterion != "" || b.Intent == "" && len(w.s.Approvals.Pending) == 0 {
 		return w.answerCriterion(b.Op, b.Criterion, true, "")
@@ -247,6 +258,9 @@ func opList(ps []approval.Pending) string {
 func (w *step) deny(b Deny) error {
 	if err := w.alive(); err != nil {
 		return err
+	}
+	if b.Op == "" && b.Criterion == "" && b.Intent == "" && w.answerMoved(false) {
+		return nil
 	}
 	if b.Criterion != "" || b.Intent == "" && len(w.s.Approvals.Pending) == 0 {
 		return w.answerCriterion(b.Op, b.Criterion, false, b.Reason)

@@ -138,7 +138,7 @@ func (s *State) applyResult(e event.Event) bool {
 	case event.WorktreeRemoved:
 		s.Removed = true
 	default:
-		return false
+		return s.applyMoved(e)
 	}
 	return true
 }

@@ -110,6 +110,14 @@ type State struct {
 	// UnseenRun is its result, which becomes evidence with the observation.
 	Unseen    string      `json:"unseen,omitempty"`
 	UnseenRun *PendingRun `json:"unseen_run,omitempty"`
+	// UnseenEffect is the effect class of that operation.
+	UnseenEffect event.EffectClass `json:"unseen_effect,omitempty"`
+	// Git is where git stood when it was last looked at, nil when that is not
+	// known; Moved is the open question whether the goal goes on although somebody
+	// else moved it. Trusted says that the user resumed the goal since.
+	Git     *event.Standing  `json:"git,omitempty"`
+	Moved   *event.HeadMoved `json:"moved,omitempty"`
+	Trusted bool             `json:"trusted,omitempty"`
 	// Fresh says that the workspace was observed in this turn.
 	Fresh bool              `json:"fresh,omitempty"`
 	Diff  event.DiffUpdated `json:"diff"`

@@ -170,6 +170,17 @@ func describeWork(e event.Event) (name, detail string) {
 		return string(e.Type), "what is staged was changed by " + p.By
 	case event.WorkspaceRestored:
 		return string(e.Type), p.Checkpoint
+	case event.HeadMoved:
+		by := p.By
+		if by == "" {
+			by = "the move to another directory"
+		}
+		return string(e.Type), movedWords(p) + ", by " + by
+	case event.HeadAnswered:
+		if p.GoOn {
+			return "head_answered: go on", ""
+		}
+		return "head_answered: stop", ""
 	case event.ResultApplied:
 		return string(e.Type), appliedLine(p)
 	case event.WorktreeRemoved:

@@ -170,6 +170,7 @@ func (s *State) applyTravel(e event.Event) bool {
 		s.Packs.add(p)
 	case event.WorkspaceMoved:
 		s.Place, s.Blocked = p.Place, 0
+		s.Git, s.Moved = nil, nil // another clone stands where it stands
 		if p.Adopted {
 			s.Fresh, s.Unseen, s.UnseenRun = false, "", nil
 			break

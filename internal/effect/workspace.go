@@ -40,7 +40,7 @@ func (g *Goal) attach(ctx context.Context, s core.State) (core.Body, error) {
 	if err != nil {
 		return core.AttachFailed{Fault: *asFault(err, fault.Internal, fault.Environment)}, nil
 	}
-	w := event.WorkspaceAttached{Root: a.Root, Git: a.Git, Head: a.Head, Branch: a.Branch, Dirty: a.Dirty, Tree: a.Tree, Index: index,
+	w := event.WorkspaceAttached{Root: a.Root, Git: a.Git, Head: a.Head, Branch: a.Branch, Dirty: a.Dirty, Doing: a.Doing, Tree: a.Tree, Index: index,
 		TestCommands: a.TestCommands, Sandbox: g.Sandbox.Name() + ": " + g.Sandbox.Describe()}
 	if a.Instructions != "" {
 		w.Instructions, err = g.text(ctx, a.Instructions, maxInstructions)
@@ -80,6 +80,11 @@ func (g *Goal) look(ctx context.Context, s core.State, from, baseline string) (c
 	if o.Index, err = g.staged(ctx); err != nil {
 		return o, err
 	}
+	git, err := g.Workspace.Standing(ctx)
+	if err != nil {
+		return o, err
+	}
+	o.Git = &git
 	if tree == from {
 		return o, nil
 	}

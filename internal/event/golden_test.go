@@ -201,9 +201,10 @@ func TestTheGoldenLedgerSetsEveryField(t *testing.T) {
 var after1 = map[string]bool{
 	"turn_started.place": true, "operation_started.place": true, "workspace_attached.place": true,
 	"operation_started.reserved": true, "operation_started.max_output": true, "test_completed.criterion": true, "verification_finished.given_up": true,
-	"progress_alarm.advice":   true,
-	"goal_received.worktree":  true,
-	"context_compacted.level": true,
+	"progress_alarm.advice":    true,
+	"goal_received.worktree":   true,
+	"workspace_attached.doing": true,
+	"context_compacted.level":  true,
 }
 
 // write makes the golden ledgers that are missing: payloads filled by

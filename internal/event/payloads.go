@@ -359,6 +359,8 @@ type WorkspaceAttached struct {
 	Git    string `json:"git,omitempty"`
 	Head   string `json:"head,omitempty"`
 	Branch string `json:"branch,omitempty"`
+	// Doing is what was going on in git, in words: a merge, a rebase.
+	Doing string `json:"doing,omitempty"`
 	// Dirty lists paths that differed from HEAD, capped.
 	Dirty []string `json:"dirty,omitempty"`
 	Tree  string   `json:"tree"`

@@ -27,6 +27,8 @@ type Worktree struct {
 const (
 	TypeResultApplied   Type = "result_applied"
 	TypeWorktreeRemoved Type = "worktree_removed"
+	TypeHeadMoved       Type = "head_moved"
+	TypeHeadAnswered    Type = "head_answered"
 )
 
 // ResultApplied says that what a goal did was brought to the user's directory or
@@ -58,6 +60,29 @@ type WorktreeRemoved struct {
 	Discarded bool `json:"discarded,omitempty"`
 }
 
+// HeadMoved says that git stands elsewhere in the workspace: another commit,
+// another branch, a merge or a rebase that has begun or ended.
+type HeadMoved struct {
+	From Standing `json:"from,omitzero"`
+	To   Standing `json:"to"`
+	// By is an op_id, "external", or "" where the directory is another one.
+	By string `json:"by,omitempty"`
+	// Asked says that it was moved by somebody else under the running goal: the
+	// user is asked whether it goes on.
+	Asked bool `json:"asked,omitempty"`
+}
+
+// HeadAnswered is the user's word on a HEAD that somebody else moved.
+type HeadAnswered struct {
+	GoOn bool `json:"go_on"`
+}
+
+// EventType returns TypeHeadMoved.
+func (HeadMoved) EventType() Type { return TypeHeadMoved }
+
+// EventType returns TypeHeadAnswered.
+func (HeadAnswered) EventType() Type { return TypeHeadAnswered }
+
 // EventType returns TypeResultApplied.
 func (ResultApplied) EventType() Type { return TypeResultApplied }
 
@@ -67,4 +92,6 @@ func (WorktreeRemoved) EventType() Type { return TypeWorktreeRemoved }
 func init() {
 	register[ResultApplied]()
 	register[WorktreeRemoved]()
+	register[HeadMoved]()
+	register[HeadAnswered]()
 }

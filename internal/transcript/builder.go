@@ -376,6 +376,10 @@ func (b *Builder) addFact(e event.Event) {
 		}
 	case event.RepoStateMutated:
 		b.mutated(e, p)
+	case event.HeadMoved:
+		if p.By == "external" {
+			b.note(e, headWords(p))
+		}
 	case event.WorkspaceRestored:
 		b.note(e, restoredWords(p))
 	case event.VerificationFinished:

@@ -429,6 +429,20 @@ func changedByWords(p event.RepoStateMutated, tool string) string {
 		p.By, line(tool), p.Revision.N, changeWords(p.Changes, p.More))
 }
 
+// headWords tells that somebody else moved git; whether the goal goes on is for
+// the user to say, and has been said when the model reads it.
+func headWords(p event.HeadMoved) string {
+	at := p.To.Branch
+	if at == "" {
+		at = "no branch"
+	}
+	words := fmt.Sprintf("Somebody else moved git: HEAD is now at %.12s on %s (it was at %.12s on %s).", p.To.Head, at, p.From.Head, p.From.Branch)
+	if p.To.Doing != "" {
+		words += " " + strings.ToUpper(p.To.Doing[:1]) + p.To.Doing[1:] + " is in progress."
+	}
+	return words + " Look before you rely on what you knew."
+}
+
 func restoredWords(p event.WorkspaceRestored) string {
 	s := fmt.Sprintf("The repository was set back to checkpoint %s. What you know of its files is out of date.", line(p.Checkpoint))
 	if len(p.Kept) > 0 {

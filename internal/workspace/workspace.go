@@ -234,6 +234,8 @@ type Attached struct {
 	Root         string
 	Git          string // "", "repository", "worktree" or "submodule"
 	Head, Branch string
+	// Doing is what is going on in git, in words.
+	Doing        string
 	Dirty        []string
 	Tree         string
 	TestCommands []string

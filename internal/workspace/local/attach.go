@@ -32,9 +32,11 @@ func (w *Workspace) Attach(ctx context.Context) (workspace.Attached, error) {
 	g := gitAbove(w.path)
 	if g.found() {
 		out.Git = layoutOf(g)
-		if out.Head, out.Branch, err = w.head(ctx, g); err != nil {
+		at, err := w.Standing(ctx)
+		if err != nil {
 			return out, err
 		}
+		out.Head, out.Branch, out.Doing = at.Head, at.Branch, at.Doing
 		if out.Dirty, err = w.dirty(ctx, g); err != nil {
 			return out, err
 		}
