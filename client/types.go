@@ -39,6 +39,21 @@ type StartGoal struct {
 	Worktree bool `json:"worktree,omitempty"`
 	// Bring is what that gets of the ignored files.
 	Bring workspace.Bring `json:"bring,omitzero"`
+	// Parent has the goal be a child of that one: a checkout of its own, made of
+	// the parent's directory, SharePercent (20 if 0) of what is left of its budget
+	// where Limits says nothing, and at most its permissions. Then only the text,
+	// acceptance, constraints, limits, model, plan, approve and read_only count
+	// beside.
+	Parent       string `json:"parent,omitempty"`
+	SharePercent int64  `json:"share_percent,omitempty"`
+	// ReadOnly lets the goal only look and report.
+	ReadOnly bool `json:"read_only,omitempty"`
+	// MaxChildren is how many child goals the goal may start (16), -1 for none;
+	// ChildDepth how many levels of them there may be below it (2);
+	// ParallelChildren how many are open at a time (4).
+	MaxChildren      int64 `json:"max_children,omitempty"`
+	ChildDepth       int64 `json:"child_depth,omitempty"`
+	ParallelChildren int64 `json:"parallel_children,omitempty"`
 }
 
 // Started is a goal that was begun.
@@ -161,11 +176,6 @@ type ChangePolicy struct {
 	Approve event.ApproveMode `json:"approve,omitempty"`
 	Add     []event.Rule      `json:"add,omitempty"`
 	Remove  []string          `json:"remove,omitempty"`
-}
-
-// ChangeModel names the model that answers from now on, as provider:name.
-type ChangeModel struct {
-	Model string `json:"model"`
 }
 
 // Explain judges a command as a goal on Repo would.

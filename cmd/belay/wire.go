@@ -119,10 +119,6 @@ func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() erro
 	}
 	at := local.Options{State: filepath.Join(state, "workspaces"), Protected: []string{state, scratch, worktrees, configDir()}}
 	marks := openSymbols(state)
-	find, err := searcher(state, db, l, o)
-	if err != nil {
-		return nil, nil, errors.Join(err, l.Close())
-	}
 	s := service.New(service.Config{
 		Ledger: l,
 		OpenWorkspace: func(ctx context.Context, root, goal string) (workspace.Workspace, error) {
@@ -130,15 +126,13 @@ func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() erro
 			mine.Lock, mine.Goal = true, goal
 			return local.Open(ctx, root, mine)
 		},
-		ReadWorkspace: func(ctx context.Context, root string) (workspace.Workspace, error) { return local.Open(ctx, root, at) },
-		Index:         find,
-		Checkouts:     local.Checkouts{Dir: worktrees, Options: at},
-		Bring:         func(repo string) (workspace.Bring, []string, error) { return loadBring(configDir(), repo) },
-		PickSandbox:   boxes.chooser.Pick,
-		OpenSandbox:   func(ctx context.Context, name string) (sandbox.Sandbox, error) { return boxes.open(ctx, name) },
-		OpenModel:     func(_ context.Context, spec string) (model.Model, error) { return openModel(spec) },
+		Checkouts:   local.Checkouts{Dir: worktrees, Options: at},
+		Bring:       func(repo string) (workspace.Bring, []string, error) { return loadBring(configDir(), repo) },
+		PickSandbox: boxes.chooser.Pick,
+		OpenSandbox: func(ctx context.Context, name string) (sandbox.Sandbox, error) { return boxes.open(ctx, name) },
+		OpenModel:   func(_ context.Context, spec string) (model.Model, error) { return openModel(spec) },
 		NewTools: func(c effect.ToolConfig) effect.Tools {
-			return builtin.New(builtin.Config{Roots: c.Roots, TestCommand: c.Test, Git: c.Git, Scratch: filepath.Join(state, "push")})
+			return builtin.New(builtin.Config{Roots: c.Roots, TestCommand: c.Test, Git: c.Git, Children: c.Children, Scratch: filepath.Join(state, "push")})
 		},
 		Symbols:   marks.of,
 		Secrets:   secrets(),
@@ -156,7 +150,7 @@ func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() erro
 		Rested:      tell.Tell,
 	})
 	done := func() error {
-		return errors.Join(boxes.close(), marks.close(), find.Close(), l.Close())
+		return errors.Join(boxes.close(), marks.close(), l.Close())
 	}
 	return s, done, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"belay/client"
 	"belay/internal/core"
+	"belay/internal/core/children"
 	"belay/internal/event"
 	"belay/internal/ledger"
 	"belay/internal/service"
@@ -125,6 +126,9 @@ func operationDetail(c *call) (client.Operation, error) {
 }
 
 func startGoal(c *call, in client.StartGoal) (client.Started, error) {
+	if in.Parent != "" {
+		return startChild(c, in)
+	}
 	if !filepath.IsAbs(in.Repo) {
 		return client.Started{}, bad("repo is %q; name the repository by its absolute path on the server's machine", in.Repo)
 	}
@@ -152,13 +156,37 @@ func startGoal(c *call, in client.StartGoal) (client.Started, error) {
 	started, err := c.Service.Start(c.ctx, service.StartRequest{
 		Spec: event.GoalSpec{Text: in.Text, Acceptance: in.Acceptance, Constraints: in.Constraints, Limits: in.Limits},
 		Settings: event.Settings{Model: in.Model, Plan: in.Plan, Approve: in.Approve, AcceptUnverified: in.AcceptUnverified,
-			Sandbox: in.Sandbox, ApprovalTimeoutMS: in.ApprovalTimeoutMS, RetryWindowMS: in.RetryWindowMS, Patience: in.Patience},
+			Sandbox: in.Sandbox, ApprovalTimeoutMS: in.ApprovalTimeoutMS, RetryWindowMS: in.RetryWindowMS, Patience: in.Patience,
+			MaxChildren: in.MaxChildren, ChildDepth: in.ChildDepth, ParallelChildren: in.ParallelChildren, ReadOnly: in.ReadOnly},
 		Repo: in.Repo, Travel: in.Travel, Worktree: in.Worktree, Bring: in.Bring,
 	})
 	if err == nil {
 		c.w.Header().Set("Location", "/v1/goals/"+started.Goal)
 	}
 	return client.Started{Goal: started.Goal, Warnings: started.Warnings}, err
+}
+
+// startChild starts a goal as a child of another.
+func startChild(c *call, in client.StartGoal) (client.Started, error) {
+	parent, err := c.Service.Resolve(c.ctx, in.Parent)
+	if err != nil {
+		return client.Started{}, err
+	}
+	if in.SharePercent < 0 || in.SharePercent > children.MaxShare {
+		return client.Started{}, bad("share_percent is from 1 to %d, not %d", children.MaxShare, in.SharePercent)
+	}
+	for i := range in.Acceptance {
+		if in.Acceptance[i].ID == "" {
+			in.Acceptance[i].ID = criterionID(in.Acceptance[i].Kind, i)
+		}
+	}
+	started, err := c.Service.Start(c.ctx, service.StartRequest{Parent: parent, Share: in.SharePercent,
+		Spec:     event.GoalSpec{Text: in.Text, Acceptance: in.Acceptance, Constraints: in.Constraints, Limits: in.Limits},
+		Settings: event.Settings{Model: in.Model, Plan: in.Plan, Approve: in.Approve, ReadOnly: in.ReadOnly}})
+	if err == nil {
+		c.w.Header().Set("Location", "/v1/goals/"+started.Goal)
+	}
+	return client.Started{Goal: started.Goal}, err
 }
 
 // then answers a command with where the goal stands after it.
@@ -249,10 +277,6 @@ func revise(c *call, in client.Revise) (core.Snapshot, error) {
 		spec.Constraints = in.Constraints
 	}
 	return c.then(c.Service.Revise(c.ctx, c.goal, spec))
-}
-
-func changeModel(c *call, in client.ChangeModel) (core.Snapshot, error) {
-	return c.then(c.Service.ChangeModel(c.ctx, c.goal, in.Model))
 }
 
 func adopt(c *call, _ struct{}) (core.Snapshot, error) {

@@ -33,7 +33,6 @@ func (a *app) readLines() <-chan string {
 type prompter struct {
 	app     *app
 	service service.Door
-	goal    string
 	lines   <-chan string
 }
 
@@ -55,7 +54,7 @@ func (p *prompter) ask(ctx context.Context, s core.Snapshot) error {
 			done, err := p.answer(ctx, s, strings.TrimSpace(line))
 			if err != nil {
 				fmt.Fprintln(p.app.Stdout, oneLine(err.Error()))
-				if now, again := p.service.Snapshot(ctx, p.goal); again == nil {
+				if now, again := p.service.Snapshot(ctx, s.Goal); again == nil {
 					s = now
 				}
 				continue
@@ -100,34 +99,34 @@ func (p *prompter) answer(ctx context.Context, s core.Snapshot, line string) (bo
 		a := service.Answer{Op: q.Op, Intent: q.Intent.Hash, Reason: strings.TrimSpace(rest)}
 		switch strings.ToLower(word) {
 		case "y", "yes":
-			return len(s.PendingApprovals) == 1, p.service.Approve(ctx, p.goal, a)
+			return len(s.PendingApprovals) == 1, p.service.Approve(ctx, s.Goal, a)
 		case "n", "no":
-			return len(s.PendingApprovals) == 1, p.service.Deny(ctx, p.goal, a)
+			return len(s.PendingApprovals) == 1, p.service.Deny(ctx, s.Goal, a)
 		case "a", "always", "g", "goal":
 			if rest != "" {
 				break // a sentence that begins with the word
 			}
-			done, err := p.always(ctx, a, strings.HasPrefix(strings.ToLower(word), "a"))
+			done, err := p.always(ctx, s.Goal, a, strings.HasPrefix(strings.ToLower(word), "a"))
 			return done && len(s.PendingApprovals) == 1, err
 		}
-		return true, p.service.Say(ctx, p.goal, line, event.Message)
+		return true, p.service.Say(ctx, s.Goal, line, event.Message)
 	}
 	if s.ClaimWaits() {
 		switch strings.ToLower(word) {
 		case "y", "yes":
-			return true, p.service.Approve(ctx, p.goal, service.Answer{})
+			return true, p.service.Approve(ctx, s.Goal, service.Answer{})
 		case "n", "no":
-			return true, p.service.Deny(ctx, p.goal, service.Answer{Reason: strings.TrimSpace(rest)})
+			return true, p.service.Deny(ctx, s.Goal, service.Answer{Reason: strings.TrimSpace(rest)})
 		}
 	}
-	return true, p.service.Say(ctx, p.goal, line, event.Message)
+	return true, p.service.Say(ctx, s.Goal, line, event.Message)
 }
 
 // always shows the rules that would answer this question for good and, once
 // the person has seen them, records them.
-func (p *prompter) always(ctx context.Context, a service.Answer, save bool) (bool, error) {
+func (p *prompter) always(ctx context.Context, goal string, a service.Answer, save bool) (bool, error) {
 	w := p.app.Stdout
-	rules, err := p.service.Suggest(ctx, p.goal, a.Op)
+	rules, err := p.service.Suggest(ctx, goal, a.Op)
 	if err != nil {
 		return false, err
 	}
@@ -153,7 +152,7 @@ func (p *prompter) always(ctx context.Context, a service.Answer, save bool) (boo
 		}
 		switch strings.ToLower(strings.TrimSpace(line)) {
 		case "y", "yes":
-			return true, p.service.Always(ctx, p.goal, a, rules, save)
+			return true, p.service.Always(ctx, goal, a, rules, save)
 		}
 	}
 	return false, nil

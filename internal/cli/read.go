@@ -18,13 +18,13 @@ import (
 )
 
 func (a *app) readCommands() []*cobra.Command {
-	return []*cobra.Command{a.goalsCommand(), a.showCommand(), a.timelineCommand(), a.eventsCommand(), a.diffCommand(), a.searchCommand(), a.auditCommand(), a.logCommand(), a.reportCommand(), a.budgetCommand(), a.nextCommand(), a.memoryCommand()}
+	return []*cobra.Command{a.goalsCommand(), a.showCommand(), a.timelineCommand(), a.eventsCommand(), a.diffCommand(), a.auditCommand(), a.logCommand(), a.reportCommand(), a.budgetCommand(), a.nextCommand(), a.memoryCommand()}
 }
 
 func (a *app) goalsCommand() *cobra.Command {
 	var f ledger.Filter
 	c := &cobra.Command{
-		Use: "goals", Short: "list goals, newest first", Args: exactly(0, 0),
+		Use: "goals", Short: "list goals, newest first, children below the goal that started them", Args: exactly(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			return a.with(func(s service.Door) error {
 				rows, err := s.Goals(a.ctx, f)
@@ -51,9 +51,10 @@ func (a *app) goals(w io.Writer, rows []ledger.Row) {
 	}
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(t, "GOAL\tSTATUS\tSTEPS\tTOKENS\tUPDATED\tTITLE")
-	for _, r := range rows {
+	rows, depth := family(rows)
+	for i, r := range rows {
 		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\n", r.Goal, rowStatus(r), r.Steps, r.Tokens,
-			r.Updated.Std().Local().Format(time.DateTime), oneLine(r.Title))
+			r.Updated.Std().Local().Format(time.DateTime), branch(depth[i])+oneLine(r.Title))
 	}
 	_ = t.Flush()
 }
@@ -124,6 +125,13 @@ func (a *app) show(w io.Writer, s core.Snapshot) {
 	}
 	if t := s.LatestSuccessfulTest; t != nil {
 		fmt.Fprintf(w, "\nlatest successful test: %s (%s), %d passed, on revision %d\n", oneLine(t.Command), t.Op, t.Counts.Passed, t.Revision)
+	}
+	if s.Parent != "" {
+		fmt.Fprintf(w, "\nchild of goal %s\n", s.Parent)
+	}
+	if len(s.Children) > 0 {
+		fmt.Fprintln(w, "\nchild goals")
+		a.children(w, s.Children, 0)
 	}
 	for _, o := range s.OpenOperations {
 		fmt.Fprintf(w, "open: %s %s %s %s\n", o.Op, o.Tool, o.Phase, oneLine(strings.Join(append(o.Paths, o.Command), " ")))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"belay/internal/core/children"
 	"belay/internal/core/lifecycle"
 	"belay/internal/event"
 	"belay/internal/service"
@@ -30,6 +31,11 @@ type runFlags struct {
 	travel            bool
 	travelSaid        bool
 	worktree          bool
+	parent            string
+	share             int64
+	readOnly          bool
+	children          int64
+	childDepth        int64
 	limits            limitFlags
 }
 
@@ -84,6 +90,9 @@ func (a *app) runCommand() *cobra.Command {
 		Args: exactly(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.travelSaid = cmd.Flags().Changed("travel")
+			if err := f.given(cmd.Flags().Changed); err != nil {
+				return err
+			}
 			return a.run(f, args)
 		},
 	}
@@ -107,6 +116,12 @@ func (a *app) runCommand() *cobra.Command {
 	c.MarkFlagsMutuallyExclusive("detach", "queue")
 	c.Flags().BoolVar(&f.travel, "travel", false, "keep the workspace's every state in the ledger, so that a worker on another machine can go on (default: with --db postgres://…)")
 	c.Flags().BoolVar(&f.worktree, "worktree", false, "work in a checkout of its own, at the exact state of --repo now; belay apply brings the result back")
+	c.Flags().StringVar(&f.parent, "parent", "", "start it as a child of this goal: in a worktree of its own, with a share of that goal's budget and at most its\n"+
+		"permissions; the result goes to that goal (docs/children.md)")
+	c.Flags().Int64Var(&f.share, "share", children.DefaultShare, "with --parent: percentage of what is left of its budget, from 1 to 90, where no --max-… says it")
+	c.Flags().BoolVar(&f.readOnly, "read-only", false, "it only looks and reports: nothing is changed")
+	c.Flags().Int64Var(&f.children, "max-children", children.DefaultMost, "how many child goals the goal may start; 0 for none")
+	c.Flags().Int64Var(&f.childDepth, "child-depth", children.DefaultDepth, "how many levels of child goals there may be below it")
 	f.limits.register(c)
 	return c
 }
@@ -117,7 +132,11 @@ func (a *app) run(f runFlags, args []string) error {
 		return err
 	}
 	return a.with(func(s service.Door) error {
-		if req.Settings.Model == "" && !s.Serves() {
+		if req.Parent != "" {
+			if req.Parent, err = s.Resolve(a.ctx, req.Parent); err != nil {
+				return err
+			}
+		} else if req.Settings.Model == "" && !s.Serves() {
 			return usagef("name a model: --model openai:NAME, anthropic:NAME or script:FILE, or set BELAY_MODEL (belay demo needs none)")
 		}
 		started, err := s.Start(a.ctx, req)
@@ -127,20 +146,25 @@ func (a *app) run(f runFlags, args []string) error {
 		for _, w := range started.Warnings {
 			fmt.Fprintln(a.Stderr, "belay: "+oneLine(w))
 		}
-		if f.queue || f.detach && s.Serves() {
-			return a.printJSONOr(map[string]string{"goal": started.Goal}, func(w io.Writer) { fmt.Fprintln(w, started.Goal) })
-		}
-		if f.detach && !s.Serves() {
-			if err := a.Background(a.opts, started.Goal); err != nil {
-				return fmt.Errorf("goal %s is recorded but no worker could be started (belay resume %s): %w", started.Goal, started.Goal, err)
-			}
-			return a.printJSONOr(map[string]string{"goal": started.Goal}, func(w io.Writer) { fmt.Fprintln(w, started.Goal) })
-		}
-		if !a.json {
-			fmt.Fprintf(a.Stdout, "goal %s\n", started.Goal)
-		}
-		return a.attend(s, started.Goal, 0)
+		return a.begun(s, started.Goal, f)
 	})
+}
+
+// begun goes on with a goal that has just been recorded, in the way that the
+// flags ask for.
+func (a *app) begun(s service.Door, goal string, f runFlags) error {
+	if f.detach && !f.queue && !s.Serves() {
+		if err := a.Background(a.opts, goal); err != nil {
+			return fmt.Errorf("goal %s is recorded but no worker could be started (belay resume %s): %w", goal, goal, err)
+		}
+	}
+	if f.queue || f.detach {
+		return a.printJSONOr(map[string]string{"goal": goal}, func(w io.Writer) { fmt.Fprintln(w, goal) })
+	}
+	if !a.json {
+		fmt.Fprintf(a.Stdout, "goal %s\n", goal)
+	}
+	return a.attend(s, goal, 0)
 }
 
 func (a *app) request(f runFlags, args []string) (service.StartRequest, error) {
@@ -170,6 +194,9 @@ func (a *app) request(f runFlags, args []string) (service.StartRequest, error) {
 	}
 	for i, t := range f.tests {
 		req.Spec.Acceptance = append(req.Spec.Acceptance, event.Criterion{ID: fmt.Sprintf("test-%d", i+1), Kind: event.CriterionTest, Command: t})
+	}
+	if f.parent != "" {
+		return req, a.childRequest(f, &req)
 	}
 	if f.model == "" {
 		f.model = a.Getenv("BELAY_MODEL")
@@ -207,30 +234,18 @@ func (a *app) request(f runFlags, args []string) (service.StartRequest, error) {
 	if f.patience > 1 {
 		req.Settings.Patience = f.patience
 	}
-	switch req.Settings.Plan {
-	case event.PlanAuto, event.PlanAlways, event.PlanNever:
-	default:
-		return req, usagef("--plan is auto, always or never, not %q", f.plan)
-	}
-	switch req.Settings.Approve {
-	case event.ApproveAsk, event.ApproveAuto, event.ApproveNever:
-	default:
-		return req, usagef("--approve is ask, auto or never, not %q", f.approve)
-	}
-	return req, nil
+	return req, f.mayDelegate(&req.Settings)
 }
 
 func (a *app) resumeCommand() *cobra.Command {
 	var l limitFlags
 	var detach, adopt bool
-	var model string
 	c := &cobra.Command{
 		Use:   "resume G",
 		Short: "go on with a goal: paused, waiting, or left by a process that died",
 		Long: "resume makes a paused goal active again and works on it until it comes to rest. For a\n" +
 			"goal whose process died it goes on from where that was: commands that still run are\n" +
-			"re-attached, and what they did meanwhile is recorded. Budget flags set new limits, and\n" +
-			"--model has another model answer from now on, of the same provider or of another.\n\n" +
+			"re-attached, and what they did meanwhile is recorded. Budget flags set new limits.\n\n" +
 			"A goal that was worked on at another place (machine or state directory) gets its\n" +
 			"workspace restored here, if it travels and the directory holds nothing else. With\n" +
 			"--adopt it goes on from the directory here as it is.\n\n" + exitHelp,
@@ -242,17 +257,11 @@ func (a *app) resumeCommand() *cobra.Command {
 						return err
 					}
 				}
-				if model != "" {
-					if err := s.ChangeModel(a.ctx, goal, model); err != nil {
-						return err
-					}
-				}
 				return a.resume(s, goal, l, detach)
 			})
 		},
 	}
 	c.Flags().BoolVar(&detach, "detach", false, "work in the background and return")
-	c.Flags().StringVar(&model, "model", "", "have this model answer from now on")
 	c.Flags().BoolVar(&adopt, "adopt", false, "take the directory here, as it is, for the workspace of a goal of another place")
 	l.register(c)
 	return c
@@ -320,7 +329,7 @@ func (a *app) attend(s service.Door, goal string, after uint64) error {
 	v := newView(a)
 	o := service.AttendOptions{OnEvent: v.event, After: after, Live: v}
 	if a.Terminal && !a.json {
-		p := &prompter{app: a, service: s, goal: goal, lines: a.readLines()}
+		p := &prompter{app: a, service: s, lines: a.readLines()}
 		o.Ask = p.ask
 	}
 	snap, err := s.Attend(a.ctx, goal, o)

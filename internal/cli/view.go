@@ -120,6 +120,7 @@ func (a *app) summary(w io.Writer, s core.Snapshot) {
 	for _, p := range s.PendingApprovals {
 		fmt.Fprintf(w, "  approve or deny: belay approve %s %s  (%s)\n", s.Goal, p.Op, p.Tool)
 	}
+	a.childrenAsk(w, s.Goal, s.Children)
 	if s.WaitReason == event.WaitRetry && s.WaitDetail != "" {
 		fmt.Fprintf(w, "  why: %s\n", oneLine(s.WaitDetail))
 	}

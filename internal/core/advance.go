@@ -39,7 +39,7 @@ func (w *step) advanceOnce() bool {
 		return false
 	}
 	if s.Status.Final() || s.Status == lifecycle.Paused {
-		if !s.AnyStarted() {
+		if !s.AnyStarted() && !s.errands() && !s.owesParent() {
 			w.endTurn(w.stopReason(), "")
 		}
 		return false
@@ -66,19 +66,21 @@ func (w *step) advanceOnce() bool {
 	if s.Status == lifecycle.Verifying {
 		return w.verify()
 	}
-	if len(s.Open) > 0 && !w.claimAtHead() {
-		return w.advanceOp(s.Open[0])
+	if line := s.inLine(); len(line) > 0 && !w.claimIs(line[0]) {
+		return w.advanceOp(line[0])
 	}
-	if s.Claim != nil {
+	if s.Claim != nil && len(s.Children.Open()) == 0 {
 		return w.advanceClaim()
+	}
+	if s.Claim != nil || s.awaits() {
+		return w.waitForChildren()
 	}
 	return w.beforeRequest()
 }
 
-// claimAtHead reports whether the head of the line is the finish operation whose
-// claim is open.
-func (w *step) claimAtHead() bool {
-	return w.s.Claim != nil && w.s.Claim.Op != "" && w.s.Open[0].ID == w.s.Claim.Op
+// claimIs reports whether an operation is the finish whose claim is open.
+func (w *step) claimIs(o operation.Op) bool {
+	return w.s.Claim != nil && w.s.Claim.Op != "" && o.ID == w.s.Claim.Op
 }
 
 // advanceOp moves the operation at the head of the line.
@@ -179,13 +181,32 @@ func (w *step) handOff(why string, f *fault.Fault, pause event.PauseReason, stop
 	for _, o := range w.s.InDoubt {
 		h.Missing = append(h.Missing, o.ID+" ("+o.Tool+") has an unknown outcome")
 	}
+	for _, c := range w.s.Children.Open() {
+		h.Running = append(h.Running, "child goal "+c.Goal)
+	}
 	w.giveUpVerification("the goal was handed off before it ended: " + why)
-	w.emitBy(event.ActorRuntime, "", h)
-	w.emitBy(event.ActorRuntime, "", event.GoalPaused{Reason: pause, Detail: why})
-	if w.s.Turn != nil && !w.s.AnyStarted() {
+	if w.s.ParentOp != "" {
+		// Whoever started it is handed the result: to them, it has failed.
+		h.HowResume = "the goal that started it decides what to do"
+		w.emitBy(event.ActorRuntime, "", h)
+		w.emitBy(event.ActorRuntime, "", event.GoalFailed{Fault: *faultOr(f, why)})
+		w.closeUnstarted(event.Cancelled, fault.New(fault.Cancelled, fault.Runtime, "the goal failed before this began", ""))
+		stop = event.StopFailed
+	} else {
+		w.emitBy(event.ActorRuntime, "", h)
+		w.emitBy(event.ActorRuntime, "", event.GoalPaused{Reason: pause, Detail: why})
+	}
+	if w.s.Turn != nil && !w.s.AnyStarted() && !w.s.errands() && !w.s.owesParent() {
 		w.endTurn(stop, why)
 	}
 	w.commit()
+}
+
+func faultOr(f *fault.Fault, why string) *fault.Fault {
+	if f != nil {
+		return f
+	}
+	return fault.New(fault.Internal, fault.Runtime, why, "")
 }
 
 func howResume(p event.PauseReason) string {

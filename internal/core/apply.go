@@ -74,7 +74,8 @@ func (s *State) apply(e event.Event) {
 		}
 		s.Status = to
 	}
-	if s.applyGoal(e) || s.applyTurn(e) || s.applyPlan(e) || s.applyMemory(e) || s.applyOperation(e) || s.applyWorkspace(e) || s.applyTravel(e) || s.applyResult(e) || s.applyVerification(e) {
+	s.commandChildren(e)
+	if s.applyGoal(e) || s.applyTurn(e) || s.applyPlan(e) || s.applyMemory(e) || s.applyOperation(e) || s.applyWorkspace(e) || s.applyTravel(e) || s.applyResult(e) || s.applyVerification(e) || s.applyFamily(e) {
 		return
 	}
 	// Facts that are kept for people and change no state.
@@ -96,6 +97,7 @@ func (s *State) applyGoal(e event.Event) bool {
 		}
 		s.Goal, s.Created = e.Goal, e.Time
 		s.Version, s.Spec, s.Settings, s.Repo, s.Parent, s.Worktree = p.Version, p.Spec, p.Settings, p.Repo, p.Parent, p.Worktree
+		s.ParentOp, s.Depth, s.Share = p.ParentOp, p.Depth, p.Spec.Limits
 		s.Status, s.Mode = lifecycle.Active, event.ModeDefault
 		s.Budget.Limits = p.Spec.Limits
 	case event.GoalRevised:
@@ -140,9 +142,6 @@ func (s *State) applyGoal(e event.Event) bool {
 		s.HandOff = &p
 	case event.BudgetExtended:
 		s.Budget.Limits = p.Limits
-	case event.ModelChanged:
-		s.Settings.Model = p.Model
-		s.Talk.afresh() // its window is another, and so may be its provider
 	case event.PolicyChanged:
 		s.Settings.Rules, s.Settings.Approve = p.Rules, p.Approve
 		s.afresh() // what policy refused is no failure any more
@@ -400,6 +399,9 @@ func (s *State) finish(e event.Event, p event.OperationFinished) {
 	if s.finishCheck(e, o, p) {
 		return
 	}
+	if p.Outcome == event.Succeeded {
+		s.applied(o)
+	}
 	if p.Outcome == event.OutcomeUnknown {
 		s.InDoubt = append(s.InDoubt, o)
 	}
@@ -409,7 +411,6 @@ func (s *State) finish(e event.Event, p event.OperationFinished) {
 		s.see(f.Path, f.Hash, e)
 	}
 	if o.Effect != event.Control && o.Criterion == "" {
-		s.did(o, p)
 		s.Strikes = 0
 	}
 	if o.Criterion == "" { // what belay does itself is no step of the model's
@@ -496,6 +497,9 @@ func (s *State) reconcile(e event.Event, p event.OperationReconciled) {
 			return
 		}
 		s.InDoubt = append(s.InDoubt[:i:i], s.InDoubt[i+1:]...)
+		if p.Outcome == event.Succeeded {
+			s.applied(o)
+		}
 		s.Talk.Settled = append(s.Talk.Settled[:len(s.Talk.Settled):len(s.Talk.Settled)], Settled{Proposal: o.Seq, By: e.Seq})
 		s.afresh() // what the doubt refused is no failure any more
 		if n.Open() {

@@ -36,6 +36,9 @@ func (s *State) applyVerification(e event.Event) bool {
 			break // the user has said something meanwhile: it goes first
 		}
 		s.Claim = &Claim{Op: e.Op, Event: e.ID, Summary: p.Summary}
+		if s.ParentOp != "" {
+			s.Report = p.Summary
+		}
 	case event.VerificationStarted:
 		s.Verifications++
 		s.Verification = &Verification{ID: p.Verification, Event: e.ID, Version: p.Version, Fence: e.Fence}

@@ -74,7 +74,7 @@ func needOf(o operation.Op) evidence.Need {
 // claim is verified, those of its criteria.
 func (s State) line() []operation.Op {
 	if s.Status != lifecycle.Verifying {
-		return s.Open
+		return s.inLine()
 	}
 	var line []operation.Op
 	for _, o := range s.Open {

@@ -23,6 +23,8 @@ func Doing(s State) string {
 		return "stopping " + running
 	case s.Status == lifecycle.Paused && running != "":
 		return "paused, still running " + running
+	case s.Status.Final() && len(s.Children.Open()) > 0:
+		return "stopping " + childrenWords(s.Children.Open())
 	case s.Status.Final() || s.Status == lifecycle.Paused:
 		return ""
 	case running != "":
@@ -37,8 +39,8 @@ func Doing(s State) string {
 		return fmt.Sprintf("asking the model, attempt %d", s.Request.Attempt)
 	case s.Request != nil:
 		return "asking the model"
-	case len(s.Open) > 0:
-		return "preparing " + operationWords(s.Open[0])
+	case len(s.inLine()) > 0:
+		return "preparing " + operationWords(s.inLine()[0])
 	}
 	return "between two steps"
 }
@@ -55,6 +57,9 @@ func waitWords(s State) string {
 		return "waiting for an answer"
 	case event.WaitRetry:
 		return "waiting to try again"
+	}
+	if s.Wait.Reason == event.WaitChild && len(s.Children.Open()) > 0 {
+		return "waiting for " + childrenWords(s.Children.Open())
 	}
 	return "waiting for " + strings.ReplaceAll(string(s.Wait.Reason), "_", " ")
 }

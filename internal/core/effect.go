@@ -70,6 +70,22 @@ type (
 		Packs      []event.WorkspacePacked
 		Head       uint64
 	}
+	// Spawn makes the stream of a child goal from the event that reserved it.
+	Spawn struct {
+		Child string
+		Seq   uint64
+	}
+	// Command tells a child what this goal wants of it.
+	Command struct {
+		Child string
+		Order event.ChildOrder
+		Seq   uint64
+	}
+	// Tell tells the parent how this goal ended.
+	Tell struct {
+		Parent string
+		Ended  event.ChildEnded
+	}
 	// Wake pokes at an instant.
 	Wake struct{ At moment.Time }
 )
@@ -103,6 +119,15 @@ func (e Pack) Key() string { return "pack:" + e.Tree }
 
 // Key implements Effect.
 func (e Move) Key() string { return fmt.Sprintf("move:%d", e.Head) }
+
+// Key implements Effect.
+func (e Spawn) Key() string { return "spawn:" + e.Child }
+
+// Key implements Effect.
+func (e Command) Key() string { return fmt.Sprintf("command:%s:%d", e.Child, e.Seq) }
+
+// Key implements Effect.
+func (e Tell) Key() string { return "tell:" + e.Parent }
 
 // Key implements Effect.
 func (e Wake) Key() string { return fmt.Sprintf("wake:%d", e.At) }

@@ -102,6 +102,30 @@ func TestTheLedgerOfMemoryFoldsToWhatItSaid(t *testing.T) {
 	}
 }
 
+// The ledger of a goal with a child is folded into who started whom, and what
+// it cost.
+func TestTheLedgerOfChildrenFoldsToWhatItSaid(t *testing.T) {
+	t.Parallel()
+	goals := readGolden(t, "golden-children.jsonl")
+	parent, child := core.Fold(core.State{}, goals["goal-6"]), core.Fold(core.State{}, goals["goal-7"])
+	if parent.Refuse != "" || child.Refuse != "" || len(parent.Children) != 1 {
+		t.Fatalf("refused: %q, %q; children: %+v", parent.Refuse, child.Refuse, parent.Children)
+	}
+	c := parent.Children[0]
+	for what, ok := range map[string]bool{
+		"how the child ended":         c.Goal == "goal-7" && c.Op == "op1" && c.Status == "failed" && !c.Open(),
+		"what it used, no more held":  parent.Budget.Used.Steps == 3 && parent.Budget.Used.Tokens == 300 && len(parent.Budget.Reserved) == 0,
+		"that the parent goes on":     parent.Status == lifecycle.Active && parent.Wait == nil && len(parent.Open) == 0,
+		"whose child it is":           child.Parent == "goal-6" && child.ParentOp == "op1" && child.Depth == 1 && child.Share.Steps == 90,
+		"that it was cancelled, told": child.Status == lifecycle.Cancelled && child.Ordered == 12 && child.ParentTold,
+		"that nothing is left to do":  !child.Runnable(child.Updated),
+	} {
+		if !ok {
+			t.Errorf("it does not say: %s (%+v)", what, c)
+		}
+	}
+}
+
 // The ledger that the first version wrote is folded by this one into what it
 // said then.
 func TestTheLedgerOfVersion1FoldsToWhatItSaid(t *testing.T) {

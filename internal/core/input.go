@@ -37,9 +37,15 @@ type (
 		Spec     event.GoalSpec
 		Settings event.Settings
 		Repo     string
-		Parent   string
 		// Worktree is set when Repo is a checkout of the goal's own.
 		Worktree *event.Worktree
+		// Parent, ParentOp, Depth and Share are set for a child goal.
+		Parent, ParentOp string
+		Depth            int
+		Share            event.Amount
+		// Failed says why a child could not be given a place to work at: it is
+		// on record, and has ended.
+		Failed *fault.Fault
 	}
 	// Say is a message of the user. Mode answer answers a question.
 	Say struct {
@@ -70,8 +76,6 @@ type (
 	Revise struct{ Spec event.GoalSpec }
 	// ExtendBudget replaces the limits.
 	ExtendBudget struct{ Limits event.Limits }
-	// ChangeModel has another model answer from now on.
-	ChangeModel struct{ Model string }
 	// ChangePolicy adds and removes rules of this goal, and with Approve set
 	// says who answers from now on. Rules that are removed are named by id.
 	ChangePolicy struct {
@@ -114,9 +118,31 @@ type (
 	}
 	// Forget has something remembered no longer.
 	Forget struct{ Word event.MemoryForgotten }
+	// Delegate starts a child goal for a person. The zero values of Model,
+	// Approve and Plan leave the goal's own.
+	Delegate struct {
+		Spec     event.GoalSpec
+		Percent  int64
+		ReadOnly bool
+		Model    string
+		Approve  event.ApproveMode
+		Plan     event.PlanMode
+	}
 	// Sighted settles an unknown outcome by what a look at the world
 	// established, for a person who asked for the look.
 	Sighted struct{ Found event.Reconciliation }
+)
+
+// What a goal is told by those above and below it, by whatever process.
+type (
+	// ChildDone says how a child ended.
+	ChildDone struct{ Ended event.ChildEnded }
+	// Ordered says what the parent wants; Seq is the parent's event that it
+	// follows from.
+	Ordered struct {
+		Order event.ChildOrder
+		Seq   uint64
+	}
 )
 
 // What a worker says.
@@ -228,6 +254,17 @@ type (
 	// Unmoved says why the directory at the worker's place cannot hold the
 	// goal's tree.
 	Unmoved struct{ Fault fault.Fault }
+	// Spawned is the result of Spawn: the child's stream exists.
+	Spawned struct{ Child string }
+	// Commanded is the result of Command: the child has it on record, or has
+	// ended.
+	Commanded struct {
+		Child string
+		Order event.ChildOrder
+		Seq   uint64
+	}
+	// Told is the result of Tell: the parent has it on record.
+	Told struct{}
 	// Observed is the result of Observe.
 	Observed struct{ Observation Observation }
 )
@@ -290,7 +327,6 @@ func (Resume) isInput()         {}
 func (Cancel) isInput()         {}
 func (Revise) isInput()         {}
 func (ExtendBudget) isInput()   {}
-func (ChangeModel) isInput()    {}
 func (ChangePolicy) isInput()   {}
 func (Reconcile) isInput()      {}
 func (Sighted) isInput()        {}

@@ -37,7 +37,7 @@ type checker struct {
 }
 
 var invariants = []invariant{{oneIdentity}, {everyCallCloses}, {historyExplains}, {permissionNarrows},
-	{completionCarriesEvidence}, {cancellationConverges}, {staleHolderChangesNothing}, {moneyReserved}}
+	{completionCarriesEvidence}, {cancellationConverges}, {staleHolderChangesNothing}, {moneyReserved}, {childrenAccountedFor}}
 
 // holds drives one invariant through drawn runs and says what they have to
 // reach, so that it cannot become empty unnoticed.
@@ -503,6 +503,11 @@ func cancellationConverges(*sim) checker {
 					if e.Op.Tool != core.ToolRollback {
 						runs = append(runs, key(e.Op.ID, e.Attempt))
 					}
+				case core.Spawn: // what was reserved is made, to be cancelled as what it is
+				case core.Command:
+					if e.Order != event.OrderCancel {
+						return fmt.Errorf("a child is told to %s after the goal was cancelled", e.Order)
+					}
 				default:
 					return fmt.Errorf("wants %s after the goal was cancelled", e.Key())
 				}
@@ -678,11 +683,14 @@ func moneyReserved(*sim) checker {
 			return nil
 		},
 		end: func(st core.State) error {
-			if len(st.Budget.Reserved) > 0 {
-				var names []string
-				for n := range st.Budget.Reserved {
+			var names []string
+			for n := range st.Budget.Reserved {
+				child, isChild := strings.CutPrefix(n, "child:")
+				if c, ok := st.Children.Find(child); !isChild || !ok || !c.Open() {
 					names = append(names, n)
 				}
+			}
+			if len(names) > 0 {
 				sort.Strings(names)
 				return fmt.Errorf("reservations are open: %v", names)
 			}

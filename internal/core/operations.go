@@ -75,6 +75,9 @@ func (w *step) guard(o operation.Op, invalid *fault.Fault, index int) *fault.Fau
 	}
 	v := w.judge(o)
 	if w.s.Mode == event.ModePlan && o.Effect.SideEffect() && !readerOnly(w.s, o, v) {
+		if w.s.Settings.ReadOnly {
+			return fault.New(fault.PlanGate, fault.Model, "this goal only looks: it may change nothing", "report what you found with finish")
+		}
 		return fault.New(fault.PlanGate, fault.Model, "the repository is read-only until a plan is recorded and approved", "record a plan with update_plan; until it is approved, only look")
 	}
 	if v.Decision == policy.Deny {
@@ -144,6 +147,11 @@ func (w *step) prepared(b Prepared) {
 	if b.Fault != nil {
 		w.reject(o, b.Fault)
 		return
+	}
+	if o.Tool == ToolApplyChild {
+		for _, f := range b.Files { // only now is known what it is going to write
+			o.Access.Writes = append(o.Access.Writes, f.Path)
+		}
 	}
 	if f := w.guard(o, nil, 0); f != nil {
 		w.reject(o, f)
@@ -311,6 +319,8 @@ func (w *step) control(o operation.Op) bool {
 		return false
 	case ToolFinish:
 		return w.finishClaim(o)
+	case ToolDelegate:
+		return w.delegate(o)
 	default:
 		w.reject(o, fault.New(fault.UnknownTool, fault.Model, "no such tool: "+o.Tool, ""))
 	}
@@ -363,6 +373,10 @@ func (w *step) updatePlan(o operation.Op) bool {
 		return true
 	}
 	w.emitBy(event.ActorModel, o.ID, event.PlanUpdated{Plan: p, Hash: h})
+	if w.s.Settings.ReadOnly {
+		w.answer(o, "The plan is recorded. This goal only looks: the repository stays read-only.")
+		return true
+	}
 	if w.s.Mode != event.ModePlan && len(w.unconfirmed()) == 0 {
 		w.answer(o, "The plan is updated.")
 		return true
@@ -417,8 +431,8 @@ func (w *step) unconfirmed() []event.Criterion {
 // checkProposed says what is wrong with the criteria that a plan proposes. They
 // add to what counts already and replace nothing of it.
 func (w *step) checkProposed(p event.Plan) error {
-	if err := CheckCriteria(p.Criteria); err != nil {
-		return fmt.Errorf("update_plan: argument \"criteria\": %s", strings.TrimPrefix(err.Error(), "acceptance"))
+	if err := w.checkCriteria(ToolUpdatePlan, p.Criteria); err != nil {
+		return err
 	}
 	same := map[string]string{}
 	for _, c := range w.s.Criteria() {
@@ -428,6 +442,14 @@ func (w *step) checkProposed(p event.Plan) error {
 		if h, taken := same[c.ID]; taken && h != hashJSON(c) {
 			return fmt.Errorf("update_plan: argument \"criteria\": there is a criterion %q already, and it stands; give another one another id", c.ID)
 		}
+	}
+	return nil
+}
+
+// checkCriteria says what is wrong with criteria that a call of the model gives.
+func (w *step) checkCriteria(tool string, cs []event.Criterion) error {
+	if err := CheckCriteria(cs); err != nil {
+		return fmt.Errorf("%s: argument \"criteria\": %s", tool, strings.TrimPrefix(err.Error(), "acceptance"))
 	}
 	return nil
 }

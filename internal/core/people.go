@@ -7,6 +7,7 @@ import (
 
 	"belay/internal/core/approval"
 	"belay/internal/core/budget"
+	"belay/internal/core/children"
 	"belay/internal/core/evidence"
 	"belay/internal/core/lifecycle"
 	"belay/internal/core/operation"
@@ -39,8 +40,6 @@ func (w *step) fromPeople() (bool, error) {
 		return true, w.extend(b)
 	case ChangePolicy:
 		return true, w.changePolicy(b)
-	case ChangeModel:
-		return true, w.changeModel(b)
 	case Reconcile:
 		return true, w.reconcileByUser(b)
 	case Adopt:
@@ -57,6 +56,8 @@ func (w *step) fromPeople() (bool, error) {
 		return true, w.removeWorktree(b)
 	case Forget:
 		return true, w.forget(b)
+	case Delegate:
+		return true, w.adoptChild(b)
 	}
 	return false, nil
 }
@@ -78,8 +79,13 @@ func (w *step) start(b Start) error {
 	if err := errors.Join(CheckSettings(b.Settings), CheckLimits(b.Spec.Limits)); err != nil {
 		return fmt.Errorf("%w: %w", ErrInput, err)
 	}
-	w.emit(event.GoalReceived{Version: 1, Spec: b.Spec, Settings: b.Settings, Repo: b.Repo, Parent: b.Parent, Worktree: b.Worktree})
-	if plan.Gate(b.Settings.Plan) == event.ModePlan {
+	w.emit(event.GoalReceived{Version: 1, Spec: b.Spec, Settings: b.Settings, Repo: b.Repo, Parent: b.Parent,
+		ParentOp: b.ParentOp, Worktree: b.Worktree, Depth: b.Depth, Share: b.Share})
+	if b.Failed != nil {
+		w.emitBy(event.ActorRuntime, "", event.GoalFailed{Fault: *b.Failed})
+		return nil
+	}
+	if plan.Gate(b.Settings.Plan) == event.ModePlan || b.Settings.ReadOnly {
 		w.emitBy(event.ActorRuntime, "", event.PlanModeEntered{})
 	}
 	return nil
@@ -177,8 +183,8 @@ func (w *step) say(b Say) error {
 // put but that was not reached yet is none: what the user says meanwhile is no
 // answer to it.
 func (w *step) openQuestion() (operation.Op, bool) {
-	if len(w.s.Open) > 0 && w.s.Open[0].ID == w.s.Asked {
-		return w.s.Open[0], true
+	if line := w.s.inLine(); len(line) > 0 && line[0].ID == w.s.Asked {
+		return line[0], true
 	}
 	return operation.Op{}, false
 }
@@ -395,7 +401,7 @@ func (w *step) cancel(b Cancel) error {
 
 func (w *step) closeUnstarted(outcome event.Outcome, f *fault.Fault) {
 	for _, o := range append([]operation.Op(nil), w.s.Open...) {
-		if o.Phase != operation.Started {
+		if o.Phase != operation.Started && !w.s.delegated(o) {
 			w.emitBy(event.ActorRuntime, o.ID, event.OperationRejected{Outcome: outcome, Fault: *f})
 		}
 	}
@@ -435,6 +441,12 @@ func (w *step) extend(b ExtendBudget) error {
 	}
 	if err := CheckLimits(b.Limits); err != nil {
 		return fmt.Errorf("%w: %w", ErrInput, err)
+	}
+	if d := w.s.Children.Unbounded(b.Limits); d != "" {
+		return fmt.Errorf("%w: a child goal is open that has no limit of %s; wait for its end, or cancel it", ErrInput, d)
+	}
+	if d := children.Within(b.Limits, w.s.Share); d != "" && w.s.ParentOp != "" {
+		return fmt.Errorf("%w: the budget of %s is the share that goal %s gave; it cannot be more", ErrInput, d, w.s.Parent)
 	}
 	after := w.s.Budget.Clone()
 	after.Limits = b.Limits

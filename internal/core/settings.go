@@ -3,6 +3,7 @@ package core
 import (
 	"fmt"
 
+	"belay/internal/core/children"
 	"belay/internal/core/progress"
 	"belay/internal/event"
 )
@@ -56,7 +57,7 @@ const (
 	MaxView = 100_000
 	// TailShare is the share of that size, in percent, that the latest exchanges
 	// may keep at a compaction.
-	TailShare     = 15
+	TailShare     = 20
 	bytesPerToken = 3
 	// MaxLevel is how often one request is made smaller before the goal is
 	// handed off.
@@ -97,7 +98,7 @@ func CheckSettings(s event.Settings) error {
 	case s.RetryWindowMS < 0:
 		return fmt.Errorf("retry_window_ms must not be negative")
 	}
-	return nil
+	return children.CheckSettings(s)
 }
 
 // CheckLimits says what is wrong with a budget, or nil.

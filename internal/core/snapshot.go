@@ -3,6 +3,7 @@ package core
 import (
 	"belay/internal/core/approval"
 	"belay/internal/core/budget"
+	"belay/internal/core/children"
 	"belay/internal/core/lifecycle"
 	"belay/internal/core/operation"
 	"belay/internal/event"
@@ -39,6 +40,11 @@ type Snapshot struct {
 	How         event.CompletedHow `json:"completed_how,omitempty"`
 	Fault       *Fault             `json:"fault,omitempty"`
 	Refuse      string             `json:"refused,omitempty"`
+
+	// Parent is the goal that started this one, "" for none; Children are those
+	// that this one has started.
+	Parent   string      `json:"parent,omitempty"`
+	Children []ChildView `json:"children,omitempty"`
 
 	GoalVersion int      `json:"goal_version"`
 	Fence       uint64   `json:"fence"`
@@ -106,6 +112,58 @@ type CriterionView struct {
 	Evidence []string `json:"evidence,omitempty"`
 }
 
+// ChildView is a child goal as its parent shows it. What stands below Applied is
+// where the child itself stands now, as far as whoever asks has looked.
+type ChildView struct {
+	Goal     string             `json:"goal"`
+	Op       string             `json:"op_id"`
+	Title    string             `json:"title"`
+	Status   string             `json:"status"` // reserved until it exists
+	How      event.CompletedHow `json:"completed_how,omitempty"`
+	ReadOnly bool               `json:"read_only,omitempty"`
+	ByUser   bool               `json:"by_user,omitempty"`
+	Share    event.Limits       `json:"share,omitzero"`
+	Used     event.Amount       `json:"used,omitzero"`
+	Files    int                `json:"files_changed,omitempty"`
+	Applied  bool               `json:"applied,omitempty"`
+
+	WaitReason       event.WaitReason   `json:"wait_reason,omitempty"`
+	WaitDetail       string             `json:"wait_detail,omitempty"`
+	PauseReason      event.PauseReason  `json:"pause_reason,omitempty"`
+	CurrentAction    string             `json:"current_action,omitempty"`
+	PendingApprovals []approval.Pending `json:"pending_approvals,omitempty"`
+	Children         []ChildView        `json:"children,omitempty"`
+}
+
+func childViews(s State) []ChildView {
+	var out []ChildView
+	for _, c := range s.Children {
+		v := ChildView{Goal: c.Goal, Op: c.Op, Title: c.Title, Status: c.Status, How: c.How, ReadOnly: c.ReadOnly, ByUser: c.ByUser,
+			Share: c.Share, Used: c.Used, Files: c.Files, Applied: c.Applied}
+		switch c.Phase {
+		case children.Reserved:
+			v.Status = string(children.Reserved)
+		case children.Started:
+			v.Status = string(lifecycle.Active)
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// Show lays where a child stands itself over what its parent knows of it.
+func (v *ChildView) Show(s State) {
+	v.Status, v.How, v.Used = string(s.Status), s.How, s.Budget.Used
+	v.CurrentAction, v.PendingApprovals = Doing(s), s.Approvals.Pending
+	if s.Wait != nil {
+		v.WaitReason, v.WaitDetail = s.Wait.Reason, s.Wait.Detail
+	}
+	if s.Pause != nil {
+		v.PauseReason = s.Pause.Reason
+	}
+	v.Children = childViews(s)
+}
+
 // BudgetView is the budget by dimension. Left is absent for dimensions without
 // a limit.
 type BudgetView struct {
@@ -127,6 +185,10 @@ func View(s State, recent []Entry) Snapshot {
 	if v.PendingApprovals == nil {
 		v.PendingApprovals = []approval.Pending{} // as after one that was answered
 	}
+	if s.ParentOp != "" {
+		v.Parent = s.Parent
+	}
+	v.Children = childViews(s)
 	if s.Wait != nil {
 		v.WaitReason, v.WaitDetail, v.WaitUntil, v.WaitBlocked = s.Wait.Reason, s.Wait.Detail, s.Wait.Until, s.Wait.Blocked
 	}
@@ -195,9 +257,12 @@ func Row(s State) ledger.Row {
 	if s.Worktree != nil {
 		repo = s.Worktree.Of // lists are by the repository that the user knows
 	}
-	r := ledger.Row{Goal: s.Goal, Title: clip(firstLine(s.Spec.Text), 200), Repo: repo, Status: string(s.Status),
+	r := ledger.Row{Goal: s.Goal, Title: Title(s.Spec), Repo: repo, Status: string(s.Status),
 		Version: s.Version, Fence: s.Fence, Runnable: s.Runnable(s.Updated), Head: s.Head, How: string(s.How),
 		Steps: s.Budget.Used.Steps, Tokens: s.Budget.Used.Tokens, CostMicros: s.Budget.Used.CostMicros}
+	if s.ParentOp != "" {
+		r.Parent = s.Parent
+	}
 	if s.Wait != nil {
 		r.WaitReason = string(s.Wait.Reason)
 		r.WakeAt = s.Wait.Until

@@ -3,6 +3,7 @@ package core
 import (
 	"belay/internal/core/approval"
 	"belay/internal/core/budget"
+	"belay/internal/core/children"
 	"belay/internal/core/evidence"
 	"belay/internal/core/lifecycle"
 	"belay/internal/core/operation"
@@ -37,6 +38,19 @@ type State struct {
 	Parent   string         `json:"parent,omitempty"`
 	// Worktree is set when Repo is a checkout of the goal's own.
 	Worktree *event.Worktree `json:"worktree,omitempty"`
+	// ParentOp, Depth and Share are of a child goal: the operation that started
+	// it, how many goals are above it, and its limits at the start. Ordered is
+	// the latest order of its parent that it obeyed; ParentTold says that the
+	// parent has recorded its end.
+	ParentOp   string       `json:"parent_op,omitempty"`
+	Depth      int          `json:"depth,omitempty"`
+	Share      event.Limits `json:"share,omitzero"`
+	Ordered    uint64       `json:"ordered,omitempty"`
+	ParentTold bool         `json:"parent_told,omitempty"`
+	// Children are the goals that this one has started.
+	Children children.Book `json:"children,omitempty"`
+	// Report is what the latest claim said of the work.
+	Report string `json:"report,omitempty"`
 
 	Status lifecycle.Status   `json:"status"`
 	Wait   *event.GoalWaiting `json:"wait,omitempty"`
@@ -84,8 +98,6 @@ type State struct {
 	Ops     int            `json:"ops"`
 	// Asked is the operation whose question the user was asked last.
 	Asked string `json:"asked,omitempty"`
-	// Deeds are the latest finished operations, each in one line.
-	Deeds []Deed `json:"deeds,omitempty"`
 	// LastOp is the latest finished operation, for the snapshot.
 	LastOp *LastResult `json:"last_op,omitempty"`
 
@@ -319,7 +331,6 @@ func (s State) Clone() State {
 	s.Answers = cloneMap(s.Answers)
 	s.RecentFiles = append([]FileContext(nil), s.RecentFiles...)
 	s.Failures = append([]TestFailure(nil), s.Failures...)
-	s.Deeds = append([]Deed(nil), s.Deeds...)
 	s.Checkpoints = append([]Checkpoint(nil), s.Checkpoints...)
 	s.Inbox = append([]Mail(nil), s.Inbox...)
 	s.Said = append([]Mail(nil), s.Said...)
@@ -404,7 +415,7 @@ func (s State) Criteria() []event.Criterion {
 }
 
 func (s State) ownCriteria() []event.Criterion {
-	if len(s.Spec.Acceptance) > 0 || s.Workspace == nil {
+	if len(s.Spec.Acceptance) > 0 || s.Workspace == nil || s.Settings.ReadOnly {
 		return s.Spec.Acceptance
 	}
 	var found []event.Criterion

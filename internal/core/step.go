@@ -89,6 +89,10 @@ func (w *step) dispatch() error {
 		w.durable = true // a person is told that it is done
 		return err
 	}
+	if family, err := w.fromFamily(); family {
+		w.durable = true // whoever tells it takes it for recorded
+		return err
+	}
 	if w.in.Fence == 0 {
 		return fmt.Errorf("%w: %T without a ticket", ErrInput, w.in.Body)
 	}

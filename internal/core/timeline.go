@@ -120,12 +120,31 @@ func describe(e event.Event) (name, detail string) {
 		return string(e.Type), p.Reason
 	case event.BudgetExtended:
 		return string(e.Type), ""
-	case event.ModelChanged:
-		return string(e.Type), p.From + " to " + p.Model
 	case event.PolicyChanged:
 		return string(e.Type), policyWords(p)
 	}
+	if name, detail, ok := describeFamily(e); ok {
+		return name, detail
+	}
 	return describeWork(e)
+}
+
+func describeFamily(e event.Event) (name, detail string, ok bool) {
+	switch p := e.Payload.(type) {
+	case event.ChildReserved:
+		return string(e.Type), p.Child + ": " + p.Spec.Text, true
+	case event.ChildStarted:
+		return string(e.Type), p.Child, true
+	case event.ChildOrdered:
+		return string(e.Type) + ": " + string(p.Order), p.Child, true
+	case event.ChildEnded:
+		return string(e.Type) + ": " + p.Status, p.Child + ": " + changeLine(p.Changes, p.More), true
+	case event.ParentOrdered:
+		return string(e.Type) + ": " + string(p.Order), "", true
+	case event.ParentTold:
+		return "", "", true
+	}
+	return "", "", false
 }
 
 func describeWork(e event.Event) (name, detail string) {

@@ -22,7 +22,7 @@ func (w *step) finishClaim(o operation.Op) bool {
 		w.reject(o, argumentFault(err))
 		return true
 	}
-	w.emitBy(event.ActorModel, o.ID, event.CompletionClaimed{Summary: clip(a.Summary, headText)})
+	w.emitBy(event.ActorModel, o.ID, event.CompletionClaimed{Summary: clip(a.Summary, w.s.reportCap())})
 	return true
 }
 
@@ -166,7 +166,9 @@ func (w *step) complete(claim Claim, v event.Verdict) {
 	}
 	w.closeUnstarted(event.Cancelled, fault.New(fault.Cancelled, fault.Runtime, "the goal was completed before this began", ""))
 	w.emitBy(event.ActorRuntime, "", event.GoalCompleted{How: how, Verdict: v, Version: w.s.Version})
-	w.endTurn(event.StopFinished, string(how))
+	if !w.s.owesParent() {
+		w.endTurn(event.StopFinished, string(how))
+	}
 }
 
 // refuseClaim tells the model what is missing. Several refused claims with no

@@ -26,6 +26,9 @@ func Wanted(s State, fence uint64, by event.Actor) []Effect {
 	if fence == s.Fence {
 		es = append(es, s.wantedPack(by)...)
 	}
+	if fence == s.Fence {
+		es = append(es, s.wantedFamily()...)
+	}
 	if fence != s.Fence || s.Turn == nil || s.Status.Final() || s.Status == lifecycle.Paused {
 		return es
 	}
@@ -107,8 +110,8 @@ func wantedNext(s State, line []operation.Op) []Effect {
 // modelsTurn reports whether nothing stands between the goal and the next
 // request.
 func (s State) modelsTurn() bool {
-	return s.Status == lifecycle.Active && s.Turn != nil && s.Workspace != nil && len(s.Open) == 0 &&
-		s.Request == nil && s.Claim == nil && s.Wait == nil && !s.looking()
+	return s.Status == lifecycle.Active && s.Turn != nil && s.Workspace != nil && len(s.inLine()) == 0 &&
+		s.Request == nil && s.Claim == nil && s.Wait == nil && !s.looking() && !s.awaits()
 }
 
 func (w *step) modelsTurn() bool { return w.s.modelsTurn() }
@@ -139,14 +142,14 @@ func (s State) Runnable(now moment.Time) bool {
 	if s.Wait.Reason == event.WaitRetry {
 		return now >= s.Wait.Until
 	}
-	return s.AnyStarted() || !s.Wait.Until.IsZero() && now >= s.Wait.Until
+	return s.AnyStarted() || s.errands() || !s.Wait.Until.IsZero() && now >= s.Wait.Until
 }
 
 // unsettled reports whether a holder left something behind that a worker has to
 // settle, also on a goal that goes no further.
 func (s State) unsettled() bool {
 	_, rolling := s.rollback()
-	return s.AnyStarted() || s.Request != nil || s.Turn != nil || rolling
+	return s.AnyStarted() || s.Request != nil || s.Turn != nil || rolling || s.errands() || s.owesParent()
 }
 
 func askOf(set event.Settings, b Composed) budget.Ask {

@@ -44,6 +44,12 @@ func (w *step) fromWorker() {
 		w.packed(b)
 	case Moved:
 		w.moved(b)
+	case Spawned:
+		w.spawned(b)
+	case Commanded:
+		w.commanded(b)
+	case Told:
+		w.told()
 	case Unmoved:
 		w.stranded(b.Fault)
 	default:
@@ -238,7 +244,7 @@ func (w *step) replied(b Replied) {
 	b.Response.Request = b.Request
 	cause := w.emitBy(event.ActorModel, "", b.Response)
 	if len(b.Proposals) == 0 {
-		w.emitBy(event.ActorModel, "", event.CompletionClaimed{Summary: clip(finalText(b.Response.Parts), headText), ByText: true})
+		w.emitBy(event.ActorModel, "", event.CompletionClaimed{Summary: clip(finalText(b.Response.Parts), w.s.reportCap()), ByText: true})
 		return
 	}
 	for i, p := range b.Proposals {

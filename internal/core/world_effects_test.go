@@ -59,6 +59,10 @@ func (s *sim) perform(_ *worker, e core.Effect) core.Body {
 			sh.result.Signal = "SIGTERM"
 		}
 		return core.Poke{}
+	case core.Spawn:
+		return s.spawn(e)
+	case core.Command:
+		return s.command(e)
 	case core.Wake:
 		if s.now < e.At {
 			return nil
@@ -284,6 +288,9 @@ func (s *sim) call() core.Proposal {
 	raw := func(format string, a ...any) json.RawMessage { return json.RawMessage(fmt.Sprintf(format, a...)) }
 	n := s.r.IntN(1000)
 	which := s.r.IntN(13)
+	if s.children && s.r.IntN(2) == 0 || s.r.IntN(40) == 0 {
+		return core.Proposal{Tool: core.ToolDelegate, Effect: event.Control, Args: raw(`{"goal":"part %d","share_percent":%d}`, n, 1+n%90)}
+	}
 	if s.doubts && s.r.IntN(3) == 0 {
 		return core.Proposal{Tool: "mystery", Effect: event.Opaque, Args: raw(`{"to":"x","reason":"%d"}`, n), Access: event.Access{Remote: "x"}}
 	}

@@ -38,6 +38,7 @@ type knobs struct {
 	zombies  int  // how many more zombies than else, in percent of the ticks
 	claims   bool // the model mostly claims to be done
 	doubts   bool // the model mostly does what cannot be looked up
+	children bool // the model mostly has others work for it
 	// outageMS is how long the provider is down, from a third of the ticks on.
 	outageMS int64
 }
@@ -51,6 +52,8 @@ type world struct {
 	shims map[string]*shim
 	// remote is what keyed operations did, by their key.
 	remote map[string]bool
+	// kids are the child goals, by id.
+	kids map[string]*kid
 	// past are the files behind the trees that were seen.
 	past map[string]map[string]string
 }
@@ -122,7 +125,7 @@ type sim struct {
 func newSim(seed uint64, trace bool, k knobs, invariants ...invariant) *sim {
 	r := rand.New(rand.NewPCG(seed, 42))
 	s := &sim{knobs: k, seed: seed, r: r, trace: trace, now: 1_000_000_000, retries: map[string]int{}, talk: &transcript.Builder{}, saw: map[string]int{},
-		world: world{files: map[string]string{"a": "0", "b": "0"}, ran: map[string]int{}, shims: map[string]*shim{}, remote: map[string]bool{}, past: map[string]map[string]string{}}}
+		world: world{files: map[string]string{"a": "0", "b": "0"}, ran: map[string]int{}, shims: map[string]*shim{}, remote: map[string]bool{}, kids: map[string]*kid{}, past: map[string]map[string]string{}}}
 	if s.ticks == 0 {
 		s.ticks = 120
 	}
@@ -316,6 +319,8 @@ func (s *sim) tick() error {
 		return s.progress(s.zombies[s.r.IntN(len(s.zombies))])
 	case p < 0.27:
 		s.now = s.now.AddMS(60_000)
+	case p < 0.32:
+		return s.kidsGoOn(false)
 	}
 	if s.worker == nil {
 		return s.claim()
@@ -478,6 +483,9 @@ func (s *sim) settle() error {
 	for range 3000 {
 		s.now = s.now.AddMS(1000)
 		s.commandsEnd()
+		if err := s.kidsGoOn(true); err != nil {
+			return err
+		}
 		st := s.committed
 		if s.worker == nil && s.fence == st.Fence && !st.Runnable(s.now) && (st.Wait == nil || st.Wait.Reason != event.WaitRetry) {
 			for _, c := range s.checks {

@@ -15,12 +15,12 @@ import (
 	"sync"
 
 	"belay/internal/core"
+	"belay/internal/core/children"
 	"belay/internal/event"
 	"belay/internal/fault"
 	"belay/internal/ledger"
 	"belay/internal/model"
 	"belay/internal/policy"
-	"belay/internal/recall"
 	"belay/internal/redact"
 	"belay/internal/sandbox"
 	"belay/internal/symbols"
@@ -44,6 +44,8 @@ type ToolConfig struct {
 	Test string
 	// Git says that the workspace was found in a git repository.
 	Git bool
+	// Children says that the goal may start child goals.
+	Children bool
 }
 
 // Goal holds the ports that the effects of one goal go through.
@@ -77,8 +79,8 @@ type Goal struct {
 	// Recall, if set, brings what earlier goals in the repository left for a goal
 	// that starts. It has to be quick, and may bring nothing.
 	Recall func(ctx context.Context, s core.State, tests []string) event.MemoryRecalled
-	// Index searches; nil where that is not possible.
-	Index recall.Recall
+	// Family reaches the goals above and below this one.
+	Family Family
 	// Live receives what is worth showing and is not an event.
 	Live Live
 
@@ -95,6 +97,9 @@ func (g *Goal) Close() error {
 	if g.Symbols != nil {
 		err = g.Symbols.Close()
 	}
+	if g.Workspace == nil {
+		return err // nothing but other goals had to be reached
+	}
 	return errors.Join(err, g.Workspace.Close())
 }
 
@@ -110,7 +115,8 @@ func (g *Goal) Tools(s core.State) Tools {
 	defer g.mu.Unlock()
 	if g.tools == nil || g.test != test || g.git != git {
 		g.test, g.git = test, git
-		g.tools = g.NewTools(ToolConfig{Roots: []string{g.Workspace.Root(), s.Repo}, Test: test, Git: git})
+		g.tools = g.NewTools(ToolConfig{Roots: []string{g.Workspace.Root(), s.Repo}, Test: test, Git: git,
+			Children: children.Allowed(s.Settings, s.Depth)})
 	}
 	return g.tools
 }
@@ -156,6 +162,12 @@ func (g *Goal) do(ctx context.Context, s core.State, e core.Effect) (core.Body, 
 		return g.pack(ctx, e)
 	case core.Move:
 		return g.move(ctx, e)
+	case core.Spawn:
+		return g.spawn(ctx, s, e)
+	case core.Command:
+		return g.command(ctx, e)
+	case core.Tell:
+		return g.tell(ctx, e)
 	case core.Wake:
 		return g.wake(ctx, e)
 	}
@@ -175,10 +187,8 @@ func asFault(err error, kind fault.Kind, blame fault.Blame) *fault.Fault {
 func (g *Goal) env(s core.State, op string) tool.Env {
 	e := tool.Env{Workspace: g.Workspace, Sandbox: g.Sandbox, Artifacts: artifacts{g.Ledger, g.Secrets}, Secrets: g.Secrets, Symbols: g.Symbols, BaseEnv: g.BaseEnv,
 		Protected: g.Protected, Unreadable: policy.UnreadableBy(s.Policy()), ReadOnly: s.Mode == event.ModePlan,
-		Look: func(ctx context.Context, op string) (tool.Finding, error) { return g.Look(ctx, s, op) }}
-	if g.Index != nil {
-		e.Recall = recaller{g, s}
-	}
+		Children: merger{g, s},
+		Look:     func(ctx context.Context, op string) (tool.Finding, error) { return g.Look(ctx, s, op) }}
 	if cmds := s.TestCommands(); len(cmds) > 0 {
 		e.TestCommand = cmds[0]
 	}

@@ -28,6 +28,9 @@ const goldenTravel = "testdata/golden-travel.jsonl"
 // checkpoints.
 const goldenCheckpoints = "testdata/golden-checkpoints.jsonl"
 
+// goldenChildren holds what came with child goals.
+const goldenChildren = "testdata/golden-children.jsonl"
+
 var writeGolden = flag.Bool("write-golden", false, "write the golden ledgers that do not exist")
 
 type goldenLine struct {
@@ -43,7 +46,7 @@ type goldenContent struct {
 
 func readGolden(t *testing.T) []goldenLine {
 	t.Helper()
-	return slices.Concat(readLines(t, golden), readLines(t, goldenTravel), readLines(t, goldenCheckpoints), readLines(t, goldenMemory))
+	return slices.Concat(readLines(t, golden), readLines(t, goldenTravel), readLines(t, goldenCheckpoints), readLines(t, goldenMemory), readLines(t, goldenChildren))
 }
 
 func readLines(t *testing.T, path string) []goldenLine {
@@ -105,8 +108,8 @@ func TestTheLedgerOfVersion1IsStillUnderstood(t *testing.T) {
 		}
 		seen[e.Type] = true
 	}
-	if len(seen) < 49 {
-		t.Errorf("the golden ledgers hold %d types; version 1 had 46, travelling brought two, the index one", len(seen))
+	if len(seen) < 55 {
+		t.Errorf("the golden ledgers hold %d types; version 1 had 46, travelling brought two, the index one, children six", len(seen))
 	}
 }
 
@@ -210,7 +213,8 @@ var after1 = map[string]bool{
 // write makes the golden ledgers that are missing: payloads filled by
 // reflection, with what a legal history needs put in by hand.
 func write(t *testing.T) {
-	for path, fill := range map[string]func(*writer){golden: (*writer).first, goldenTravel: (*writer).travel, goldenCheckpoints: (*writer).checkpoints, goldenMemory: (*writer).memory} {
+	for path, fill := range map[string]func(*writer){golden: (*writer).first, goldenTravel: (*writer).travel, goldenCheckpoints: (*writer).checkpoints, goldenMemory: (*writer).memory,
+		goldenChildren: (*writer).children} {
 		if _, err := os.Stat(path); err == nil {
 			continue // never written again
 		}
@@ -254,6 +258,52 @@ func (w *writer) checkpoints() {
 	w.add(filler{}.payload(event.TypeIndexChanged))
 	w.add(filler{}.payload(event.TypeWorkspaceRestored))
 	w.add(with[event.TurnEnded](nil))
+}
+
+// children is a goal with one child, and the child's own stream.
+func (w *writer) children() {
+	share := event.Amount{Turns: 9, Steps: 90, Tokens: 900, CostMicros: 9000, ToolMS: 900}
+	w.goal, w.fence, w.prev, w.turn = "goal-6", 1, event.Genesis, ""
+	w.add(with(func(p *event.GoalReceived) {
+		*p = received(false).(event.GoalReceived)
+		p.Parent, p.ParentOp, p.Depth, p.Share = "", "", 0, event.Amount{}
+	}))
+	w.turn = "t1"
+	w.add(with[event.TurnStarted](nil))
+	w.add(with(func(p *event.WorkspaceAttached) { p.Tree = "tree0" }))
+	w.on("op1", with(func(p *event.OperationProposed) { p.Tool, p.Effect, p.Criterion = "delegate", event.Control, "" }),
+		with(func(p *event.ChildReserved) {
+			p.Child, p.Reserved, p.Tree, p.Depth = "goal-7", share, "tree0", 1
+			p.Spec.Limits = event.Limits{Amount: share}
+		}),
+		event.ChildStarted{Child: "goal-7"})
+	w.add(with(func(p *event.GoalWaiting) { p.Reason, p.Blocked = event.WaitChild, false }))
+	w.add(with(func(p *event.TurnEnded) { p.Reason = event.StopYielded }))
+	w.on("op1", event.ChildOrdered{Child: "goal-7", Order: event.OrderPause, Seq: 1},
+		with(func(p *event.ChildEnded) {
+			p.Child, p.Status = "goal-7", "failed"
+			p.Used = event.Amount{Steps: 3, Tokens: 300}
+		}),
+		with(func(p *event.OperationFinished) {
+			p.Tool, p.Outcome, p.Result = "delegate", event.Failed, event.Result{}
+		}))
+	w.add(event.GoalWoken{Reason: event.WaitChild})
+
+	w.goal, w.seq, w.fence, w.prev, w.turn = "goal-7", 0, 1, event.Genesis, ""
+	w.add(with(func(p *event.GoalReceived) {
+		*p = received(false).(event.GoalReceived)
+		p.Parent, p.ParentOp, p.Depth, p.Share = "goal-6", "op1", 1, share
+		p.Spec.Limits = event.Limits{Amount: share}
+	}))
+	w.add(event.ParentOrdered{Order: event.OrderPause, Seq: 10})
+	w.fence++
+	w.add(event.GoalPaused{Reason: event.PausedByParent, Detail: "goal goal-6 was paused"})
+	w.add(event.ParentOrdered{Order: event.OrderResume, Seq: 11})
+	w.add(event.GoalResumed{})
+	w.add(event.ParentOrdered{Order: event.OrderCancel, Seq: 12})
+	w.fence++
+	w.add(event.GoalCancelled{Reason: "goal goal-6 was cancelled"})
+	w.add(event.ParentTold{Parent: "goal-6"})
 }
 
 func (w *writer) first() {

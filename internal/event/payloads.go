@@ -15,8 +15,14 @@ type GoalReceived struct {
 	Settings Settings `json:"settings"`
 	// Repo is the absolute path of the workspace root.
 	Repo string `json:"repo"`
-	// Parent is the goal that started this one, if any.
-	Parent string `json:"parent,omitempty"`
+	// Parent is the goal that started this one, if any; ParentOp the operation
+	// of it that did.
+	Parent   string `json:"parent,omitempty"`
+	ParentOp string `json:"parent_op,omitempty"`
+	// Depth counts the goals above this one, Share is what its parent has
+	// reserved for it.
+	Depth int    `json:"depth,omitempty"`
+	Share Amount `json:"share,omitzero"`
 	// Worktree is set when Repo is a checkout of the goal's own.
 	Worktree *Worktree `json:"worktree,omitempty"`
 }
@@ -36,6 +42,8 @@ const (
 	PausedBudget    PauseReason = "budget_exhausted"
 	PausedNoProg    PauseReason = "no_progress"
 	PausedByHandoff PauseReason = "handoff"
+	// PausedByParent: the goal that started this one is paused.
+	PausedByParent PauseReason = "parent"
 )
 
 // GoalPaused stops the goal until it is resumed.
@@ -106,13 +114,6 @@ type GoalHandedOff struct {
 // BudgetExtended is the user's word for more; the limits are the new ones.
 type BudgetExtended struct {
 	Limits Limits `json:"limits"`
-}
-
-// ModelChanged is a person's word that another model answers from now on. What
-// an earlier one is still saying is not heard any more.
-type ModelChanged struct {
-	From  string `json:"from"`
-	Model string `json:"model"`
 }
 
 // PolicyChanged is a person's word on what this goal may do from now on. It

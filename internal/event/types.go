@@ -14,7 +14,6 @@ const (
 	TypeGoalHandedOff        Type = "goal_handed_off"
 	TypeBudgetExtended       Type = "budget_extended"
 	TypePolicyChanged        Type = "policy_changed"
-	TypeModelChanged         Type = "model_changed"
 	TypeTurnStarted          Type = "turn_started"
 	TypeTurnEnded            Type = "turn_ended"
 	TypeUserMessage          Type = "user_message"
@@ -57,6 +56,12 @@ const (
 	TypeProgressAlarm        Type = "progress_alarm"
 	TypeActionForbidden      Type = "action_forbidden"
 	TypeLateFact             Type = "late_fact"
+	TypeChildReserved        Type = "child_reserved"
+	TypeChildStarted         Type = "child_started"
+	TypeChildOrdered         Type = "child_ordered"
+	TypeChildEnded           Type = "child_ended"
+	TypeParentOrdered        Type = "parent_ordered"
+	TypeParentTold           Type = "parent_told"
 )
 
 // EventType returns TypeGoalReceived.
@@ -88,9 +93,6 @@ func (GoalWoken) EventType() Type { return TypeGoalWoken }
 
 // EventType returns TypeGoalHandedOff.
 func (GoalHandedOff) EventType() Type { return TypeGoalHandedOff }
-
-// EventType returns TypeModelChanged.
-func (ModelChanged) EventType() Type { return TypeModelChanged }
 
 // EventType returns TypePolicyChanged.
 func (PolicyChanged) EventType() Type { return TypePolicyChanged }
@@ -224,6 +226,24 @@ func (ActionForbidden) EventType() Type { return TypeActionForbidden }
 // EventType returns TypeLateFact.
 func (LateFact) EventType() Type { return TypeLateFact }
 
+// EventType returns TypeChildReserved.
+func (ChildReserved) EventType() Type { return TypeChildReserved }
+
+// EventType returns TypeChildStarted.
+func (ChildStarted) EventType() Type { return TypeChildStarted }
+
+// EventType returns TypeChildOrdered.
+func (ChildOrdered) EventType() Type { return TypeChildOrdered }
+
+// EventType returns TypeChildEnded.
+func (ChildEnded) EventType() Type { return TypeChildEnded }
+
+// EventType returns TypeParentOrdered.
+func (ParentOrdered) EventType() Type { return TypeParentOrdered }
+
+// EventType returns TypeParentTold.
+func (ParentTold) EventType() Type { return TypeParentTold }
+
 func init() {
 	register[GoalReceived]()
 	register[GoalRevised]()
@@ -237,7 +257,6 @@ func init() {
 	register[GoalHandedOff]()
 	register[BudgetExtended]()
 	register[PolicyChanged]()
-	register[ModelChanged]()
 	register[TurnStarted]()
 	register[TurnEnded]()
 	register[UserMessage]()
@@ -280,4 +299,10 @@ func init() {
 	register[ProgressAlarm]()
 	register[ActionForbidden]()
 	register[LateFact]()
+	register[ChildReserved]()
+	register[ChildStarted]()
+	register[ChildOrdered]()
+	register[ChildEnded]()
+	register[ParentOrdered]()
+	register[ParentTold]()
 }

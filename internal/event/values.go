@@ -227,6 +227,15 @@ type Settings struct {
 	// Travel keeps every observed tree as an artifact beside the events, so that
 	// a worker at another place can go on.
 	Travel bool `json:"travel,omitempty"`
+	// MaxChildren is how many child goals the goal may start, -1 for none;
+	// ChildDepth how many levels of them there may be below the goal that a
+	// person started; ParallelChildren how many are open at a time.
+	MaxChildren      int64 `json:"max_children,omitempty"`
+	ChildDepth       int64 `json:"child_depth,omitempty"`
+	ParallelChildren int64 `json:"parallel_children,omitempty"`
+	// ReadOnly keeps the plan gate closed for the goal's whole life: it only
+	// looks.
+	ReadOnly bool `json:"read_only,omitempty"`
 }
 
 // GoalSpec is what the user asked for, one version of it.

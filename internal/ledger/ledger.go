@@ -162,6 +162,8 @@ type Row struct {
 	Steps      int64 `json:"steps,omitempty"`
 	Tokens     int64 `json:"tokens,omitempty"`
 	CostMicros int64 `json:"cost_micros,omitempty"`
+	// Parent is the goal that started this one, "" for none.
+	Parent string `json:"parent,omitempty"`
 	// Lease is read-only for callers.
 	LeaseOwner string      `json:"lease_owner,omitempty"`
 	LeaseUntil moment.Time `json:"lease_until,omitzero"`
@@ -172,6 +174,8 @@ type Filter struct {
 	Prefix string
 	Repo   string
 	Status []string
+	// Parent lists the goals that this one has started, without theirs.
+	Parent string
 	// Leased keeps the goals that name a lease owner, whether or not the lease
 	// has ended.
 	Leased bool

@@ -14,7 +14,7 @@ import (
 type scale struct{ lines, line int }
 
 // scales are tried in order until the block fits.
-var scales = []scale{{10, 160}, {8, 110}, {5, 80}, {3, 60}}
+var scales = []scale{{12, 160}, {8, 110}, {5, 80}, {3, 60}}
 
 // StateBlock is where the goal stands, in at most MaxState bytes. It shows
 // nothing that depends on the clock: the same state gives the same block.
@@ -90,13 +90,14 @@ func render(s core.State, v core.Snapshot, k scale) string {
 	b.criteria(v)
 	b.doubt(v)
 	b.repository(v)
+	b.children(v)
 	b.tests(s, v)
 	b.plan(v)
 	b.add("budget left: %s", budgetWords(s))
 	if v.GoalVersion > 1 {
 		b.add("goal version: %d", v.GoalVersion)
 	}
-	if v.Sandbox == "" || strings.HasPrefix(v.Sandbox, "none") {
+	if v.Sandbox == "" || v.Sandbox == "none" {
 		b.add("sandbox: none; commands run unconfined")
 	} else {
 		b.add("sandbox: %s", b.line(v.Sandbox))
@@ -144,6 +145,18 @@ func (b *block) doubt(v core.Snapshot) {
 	b.list("in doubt (started, outcome unknown; the same action is refused, and no claim is accepted until it is settled):",
 		words(v.InDoubt, func(core.OpenOperation) string { return "outcome unknown" }))
 	b.list("open operations:", words(v.OpenOperations, func(o core.OpenOperation) string { return string(o.Phase) }))
+}
+
+func (b *block) children(v core.Snapshot) {
+	var items []string
+	for _, c := range v.Children {
+		it := fmt.Sprintf("%s %s [%s] %s", c.Op, c.Goal, c.Status, c.Title)
+		if c.Files > 0 && !c.Applied {
+			it += fmt.Sprintf(" (%d files changed, not applied here)", c.Files)
+		}
+		items = append(items, it)
+	}
+	b.list("child goals:", items)
 }
 
 func (b *block) repository(v core.Snapshot) {

@@ -29,6 +29,8 @@ type Worker struct {
 	// what suits the store.
 	Poll    time.Duration
 	OnEvent func(event.Event)
+	// Among, if set, lists the goals that the worker is for; it takes no others.
+	Among func(ctx context.Context) ([]ledger.Row, error)
 	// OnError, if set, is told why a goal was let go by an error.
 	OnError func(goal string, err error)
 
@@ -107,6 +109,9 @@ func (w *Worker) Run(ctx context.Context) error {
 // for goals whose worker died on this machine, which need not wait for the end
 // of a lease.
 func (w *Worker) claim(ctx context.Context) (ledger.Ticket, error) {
+	if w.Among != nil {
+		return w.claimAmong(ctx)
+	}
 	if w.Dead != nil && time.Since(w.looked) > deadEvery {
 		w.looked = time.Now()
 		if t, err := w.claimDead(ctx); err == nil {
@@ -115,6 +120,34 @@ func (w *Worker) claim(ctx context.Context) (ledger.Ticket, error) {
 		}
 	}
 	return w.Ledger.Claim(ctx, ledger.Claim{Owner: w.Name(), Lease: w.lease()})
+}
+
+// claimAmong takes one of the goals that the worker is for.
+func (w *Worker) claimAmong(ctx context.Context) (ledger.Ticket, error) {
+	rows, err := w.Among(ctx)
+	if err != nil {
+		return ledger.Ticket{}, err
+	}
+	now, err := w.Ledger.Now(ctx)
+	if err != nil {
+		return ledger.Ticket{}, err
+	}
+	for _, r := range rows {
+		c := ledger.Claim{Goal: r.Goal, Owner: w.Name(), Lease: w.lease()}
+		dead := r.LeaseOwner != "" && w.Dead != nil && w.Dead(r.LeaseOwner)
+		if dead {
+			c.Evict = r.LeaseOwner
+		}
+		due := r.Runnable || !r.WakeAt.IsZero() && r.WakeAt <= now
+		if !dead && (!due || r.LeaseOwner != "" && r.LeaseUntil > now) {
+			continue
+		}
+		t, err := w.Ledger.Claim(ctx, c)
+		if err == nil || !errors.Is(err, ledger.ErrHeld) {
+			return t, err
+		}
+	}
+	return ledger.Ticket{}, ledger.ErrNothing
 }
 
 func (w *Worker) claimDead(ctx context.Context) (ledger.Ticket, error) {

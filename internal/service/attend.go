@@ -35,16 +35,22 @@ type AttendOptions struct {
 // Attend advances one goal until it comes to rest: it has ended, is paused, or
 // waits for a person. With Stay it goes on when the person has answered.
 func (s *Service) Attend(ctx context.Context, goal string, o AttendOptions) (core.Snapshot, error) {
+	tend := s.tender(ctx, goal)
+	defer tend.stop()
 	show := o.OnEvent
 	o.OnEvent = func(e event.Event) {
 		if e.Seq > o.After {
 			o.After = e.Seq
+			if e.Type == event.TypeChildStarted {
+				tend.look()
+			}
 			if show != nil {
 				show(e)
 			}
 		}
 	}
 	for {
+		tend.look()
 		if err := s.drive(ctx, goal, &o); err != nil {
 			return core.Snapshot{}, err
 		}
@@ -58,6 +64,20 @@ func (s *Service) Attend(ctx context.Context, goal string, o AttendOptions) (cor
 		}
 		if row.Runnable {
 			continue
+		}
+		if o.Ask == nil || snap.WaitReason == event.WaitChild || snap.Status.Final() || snap.Status == lifecycle.Paused {
+			if err := s.withChildren(ctx, goal, snap.Head, &o); err != nil {
+				return snap, err
+			}
+			if row, err = s.Ledger.Goal(ctx, goal); err != nil {
+				return snap, err
+			}
+			if row.Runnable {
+				continue
+			}
+			if snap, err = s.Snapshot(ctx, goal); err != nil {
+				return snap, err
+			}
 		}
 		s.rested(ctx, snap)
 		if until, ok := s.parked(ctx, goal); ok {
@@ -198,6 +218,9 @@ func (s *Service) drive(ctx context.Context, goal string, o *AttendOptions) erro
 }
 
 func (s *Service) ports(ctx context.Context, st core.State) (*effect.Goal, error) {
+	if st.OnlyFamily() {
+		return &effect.Goal{ID: st.Goal, Ledger: s.Ledger, Place: s.Place, Scratch: s.Scratch, Secrets: s.Secrets, Family: family{s}}, nil
+	}
 	box, err := s.OpenSandbox(ctx, st.Settings.Sandbox)
 	if err != nil {
 		return nil, fmt.Errorf("goal %s: %w", st.Goal, sandboxFault(st.Settings.Sandbox, err))
@@ -231,7 +254,7 @@ func (s *Service) ports(ctx context.Context, st core.State) (*effect.Goal, error
 		return nil, err
 	}
 	g := &effect.Goal{ID: st.Goal, Ledger: s.Ledger, Workspace: ws, OpenOther: s.other(st.Goal), Sandbox: box, Model: m, NewTools: s.NewTools, Place: s.Place, Scratch: s.Scratch,
-		BaseEnv: s.BaseEnv, Secrets: s.Secrets, Protected: s.Protected, Recall: s.recall, Index: s.Index}
+		BaseEnv: s.BaseEnv, Secrets: s.Secrets, Protected: s.Protected, Recall: s.recall, Family: family{s}}
 	if s.Symbols != nil {
 		g.Symbols = s.Symbols(ws)
 	}
@@ -261,20 +284,7 @@ func modelFault(spec string, err error) error {
 func (s *Service) Work(ctx context.Context, parallel int, onError func(goal string, err error)) error {
 	s.working.Add(1)
 	defer s.working.Add(-1)
-	w := &runtime.Worker{Ledger: s.Ledger, Name: s.Worker, Dead: s.Dead, Lease: s.Lease, Poll: s.Poll, Parallel: parallel, OnError: onError,
-		Open: func(ctx context.Context, st core.State) (*effect.Goal, func(), error) {
-			g, err := s.ports(ctx, st)
-			if err != nil {
-				return nil, nil, err
-			}
-			return g, func() {
-				_ = g.Close()
-				if snap, err := s.Snapshot(ctx, st.Goal); err == nil {
-					s.rested(ctx, snap)
-				}
-			}, nil
-		}}
-	return w.Run(ctx)
+	return s.worker(parallel, onError).Run(ctx)
 }
 
 // Held reports whether a live worker holds the goal.

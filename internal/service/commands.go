@@ -26,8 +26,13 @@ type StartRequest struct {
 	// now; Bring is what that gets beside what the configuration names.
 	Worktree bool
 	Bring    workspace.Bring
-	// Parent is the goal that starts this one, if any.
+	// Parent has the goal be a child of that one: it works in a checkout of its
+	// own, made of the parent's directory as it is now, with Share percent of what
+	// is left of its budget where Spec sets no limit, and with its settings where
+	// Settings name no stricter ones. Only Model, Plan, Approve and ReadOnly of
+	// Settings count then, and nothing of Repo.
 	Parent string
+	Share  int64
 	// Travel overrides the service's default for Settings.Travel.
 	Travel *bool
 }
@@ -43,6 +48,9 @@ type Started struct {
 // Start records a new goal. Nothing runs yet. A cost limit needs a model whose
 // price is known: a limit that cannot be kept is refused here.
 func (s *Service) Start(ctx context.Context, r StartRequest) (Started, error) {
+	if r.Parent != "" {
+		return s.startChild(ctx, r)
+	}
 	repo, err := filepath.Abs(r.Repo)
 	if err == nil {
 		repo, err = filepath.EvalSymlinks(repo)
@@ -88,7 +96,7 @@ func (s *Service) Start(ctx context.Context, r StartRequest) (Started, error) {
 	} else if out.Goal, err = NewGoalID(now); err != nil {
 		return Started{}, err
 	}
-	body := core.Start{Goal: out.Goal, Spec: r.Spec, Settings: r.Settings, Repo: repo, Parent: r.Parent}
+	body := core.Start{Goal: out.Goal, Spec: r.Spec, Settings: r.Settings, Repo: repo}
 	if r.Worktree {
 		if body.Worktree, body.Repo, err = s.isolate(ctx, out.Goal, repo, r.Bring, &out); err != nil {
 			return Started{}, err
@@ -135,13 +143,21 @@ func (s *Service) Say(ctx context.Context, goal, text string, mode event.Message
 
 // Approve answers with yes; the zero Answer names the only open question.
 func (s *Service) Approve(ctx context.Context, goal string, a Answer) error {
-	_, err := s.do(ctx, goal, core.Approve{Op: a.Op, Intent: a.Intent, Criterion: a.Criterion})
+	goal, a, err := s.asks(ctx, goal, a)
+	if err != nil {
+		return err
+	}
+	_, err = s.do(ctx, goal, core.Approve{Op: a.Op, Intent: a.Intent, Criterion: a.Criterion})
 	return err
 }
 
 // Deny answers with no.
 func (s *Service) Deny(ctx context.Context, goal string, a Answer) error {
-	_, err := s.do(ctx, goal, core.Deny{Op: a.Op, Intent: a.Intent, Criterion: a.Criterion, Reason: a.Reason})
+	goal, a, err := s.asks(ctx, goal, a)
+	if err != nil {
+		return err
+	}
+	_, err = s.do(ctx, goal, core.Deny{Op: a.Op, Intent: a.Intent, Criterion: a.Criterion, Reason: a.Reason})
 	return err
 }
 
@@ -154,12 +170,14 @@ type Answer struct {
 // Pause stops a goal until it is resumed.
 func (s *Service) Pause(ctx context.Context, goal, detail string) error {
 	_, err := s.do(ctx, goal, core.Pause{Detail: detail})
+	s.relay(ctx, goal)
 	return err
 }
 
 // Resume makes a paused goal active; one that is active already stays so.
 func (s *Service) Resume(ctx context.Context, goal string) error {
 	_, err := s.do(ctx, goal, core.Resume{})
+	s.relay(ctx, goal)
 	if errors.Is(err, core.ErrState) {
 		if st, serr := s.state(ctx, goal); serr == nil && st.Status == lifecycle.Active {
 			return nil // somebody else has just resumed it
@@ -191,29 +209,13 @@ func (s *Service) Adopt(ctx context.Context, goal string) error {
 // Cancel ends a goal. What runs is stopped by its worker, or by Attend.
 func (s *Service) Cancel(ctx context.Context, goal, reason string) error {
 	_, err := s.do(ctx, goal, core.Cancel{Reason: reason})
+	s.relay(ctx, goal)
 	return err
 }
 
 // Revise replaces what the goal asks for.
 func (s *Service) Revise(ctx context.Context, goal string, spec event.GoalSpec) error {
 	_, err := s.do(ctx, goal, core.Revise{Spec: spec})
-	return err
-}
-
-// ChangeModel has another model answer from now on.
-func (s *Service) ChangeModel(ctx context.Context, goal, spec string) error {
-	st, err := s.state(ctx, goal)
-	if err != nil {
-		return err
-	}
-	m, err := s.OpenModel(ctx, spec)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrUsage, err)
-	}
-	if st.Budget.Limits.CostMicros > 0 && m.Info().Price == nil {
-		return fmt.Errorf("%w: the price of %s is not known, so the goal's cost limit could not be kept", ErrUsage, spec)
-	}
-	_, err = s.do(ctx, goal, core.ChangeModel{Model: spec})
 	return err
 }
 

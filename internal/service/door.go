@@ -9,7 +9,6 @@ import (
 	"belay/internal/event"
 	"belay/internal/ledger"
 	"belay/internal/memory"
-	"belay/internal/recall"
 )
 
 // Door is what a person's face needs of the use cases. They are done in this
@@ -54,9 +53,6 @@ type Reader interface {
 	Audit(ctx context.Context, goal string) (ledger.Audit, error)
 	Held(ctx context.Context, goal string) (bool, error)
 	Worktrees(ctx context.Context) ([]WorktreeOf, error)
-	Search(ctx context.Context, q recall.Query, here string) (recall.Answer, error)
-	// Event is an event as a text that holds everything of it.
-	Event(ctx context.Context, ref string) (string, error)
 }
 
 // Teller is the part that sends what people say to a goal.
@@ -68,7 +64,6 @@ type Teller interface {
 	Pause(ctx context.Context, goal, detail string) error
 	Resume(ctx context.Context, goal string) error
 	ExtendBudget(ctx context.Context, goal string, l event.Limits) error
-	ChangeModel(ctx context.Context, goal, model string) error
 	Cancel(ctx context.Context, goal, reason string) error
 	Revise(ctx context.Context, goal string, spec event.GoalSpec) error
 	Adopt(ctx context.Context, goal string) error

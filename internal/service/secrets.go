@@ -30,6 +30,10 @@ func cleanBody(r *redact.Redactor, b core.Body) (core.Body, error) {
 	case core.Reconcile:
 		b.Reason = r.Text(b.Reason)
 		return b, nil
+	case core.Delegate:
+		spec, err := cleanSpec(r, b.Spec)
+		b.Spec = spec
+		return b, err
 	case core.Revise:
 		spec, err := cleanSpec(r, b.Spec)
 		b.Spec = spec

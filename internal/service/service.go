@@ -26,7 +26,6 @@ import (
 	"belay/internal/ledger"
 	"belay/internal/model"
 	"belay/internal/moment"
-	"belay/internal/recall"
 	"belay/internal/redact"
 	"belay/internal/runtime"
 	"belay/internal/sandbox"
@@ -40,10 +39,6 @@ type Config struct {
 	Ledger ledger.Ledger
 	// OpenWorkspace opens and locks a directory for a goal.
 	OpenWorkspace func(ctx context.Context, root, goal string) (workspace.Workspace, error)
-	// ReadWorkspace opens a directory for reading and observing alone.
-	ReadWorkspace func(ctx context.Context, root string) (workspace.Workspace, error)
-	// Index searches; nil where that is not possible.
-	Index recall.Recall
 	// Checkouts keeps the checkouts of goals that have one of their own.
 	Checkouts workspace.Checkouts
 	// Bring is what a goal's own checkout gets beside the files that count, by
@@ -323,7 +318,8 @@ func (s *Service) Snapshot(ctx context.Context, goal string) (core.Snapshot, err
 	if err != nil {
 		return core.Snapshot{}, err
 	}
-	return core.View(st, core.Timeline(es)), nil
+	v := core.View(st, core.Timeline(es))
+	return v, s.showChildren(ctx, v.Children)
 }
 
 // SnapshotAt is where the goal stood after an event, 1 for the first one.

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"belay/internal/event"
-	"belay/internal/recall"
 	"belay/internal/redact"
 	"belay/internal/sandbox"
 	"belay/internal/symbols"
@@ -148,20 +147,18 @@ type Env struct {
 	// finds is certain unless it is FoundUnknown. The error is a *fault.Fault
 	// when that operation is not in doubt.
 	Look func(ctx context.Context, op string) (Finding, error)
-	// Recall finds what the goal went through; nil where it cannot be searched.
-	Recall Recall
+	// Children takes over what child goals of the goal changed.
+	Children Merger
 	// Progress, if set, receives output as it appears, for live views only.
 	Progress io.Writer
 }
 
-// Recall is what a goal may find again: its own events, those of the other goals
-// of its repository, and the repository.
-type Recall interface {
-	// Search leaves the other goals out unless earlier is set.
-	Search(ctx context.Context, q recall.Query, earlier bool) (recall.Answer, error)
-	// Event is an event as a text, by a reference that a hit came with. The error
-	// is a *fault.Fault when there is none for this goal to see.
-	Event(ctx context.Context, ref string) (string, error)
+// Merger takes the changes of a child goal over into the workspace: the three
+// methods are those of a tool that does so.
+type Merger interface {
+	Prepare(ctx context.Context, call Call) (Prepared, error)
+	Run(ctx context.Context, call Call) (event.Outcome, event.Result, error)
+	Probe(ctx context.Context, call Call) (Finding, error)
 }
 
 // Unreadable are files that commands must not read, whatever they are called in

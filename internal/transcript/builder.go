@@ -19,6 +19,8 @@ type Builder struct {
 	spec      event.GoalSpec
 	stated    uint64 // the event that holds the spec
 	workspace string
+	// parent says whose child the goal is, "" for nobody's.
+	parent string
 	// sealed is what requests have sent behind the head. The first seen of it
 	// stood in a request that the model has answered.
 	sealed []entry
@@ -74,6 +76,8 @@ type op struct {
 	tool      string
 	effect    event.EffectClass
 	criterion string
+	// byUser says that a person asked for it, in no call of the model's.
+	byUser bool
 	// on says what a check of belay's own was made on.
 	on string
 	// slot is where its first outcome goes; nil when that was told.
@@ -267,7 +271,7 @@ func (b *Builder) respond(e event.Event, p event.ModelResponded) {
 // and the summary if there is one.
 func (b *Builder) setHead(summary string, level int) {
 	b.head = nil
-	for _, words := range []string{goalWords(b.version, b.spec, b.stated, level), b.workspace, summary} {
+	for _, words := range []string{goalWords(b.version, b.spec, b.stated, level), b.parent, b.workspace, summary} {
 		if words != "" {
 			b.head = append(b.head, userMessage(words))
 		}
@@ -300,6 +304,9 @@ func (b *Builder) addOperation(e event.Event) bool {
 	return true
 }
 
+// delegate starts a child goal, for a call of the model or for a person.
+const delegate = "delegate"
+
 // personsOwn is the tool that no model calls: a person's rollback.
 const personsOwn = "rollback"
 
@@ -312,6 +319,9 @@ func (b *Builder) propose(e event.Event, p event.OperationProposed) {
 		o.on = checkedOn(p.Arguments)
 	}
 	b.ops[e.Op] = o
+	if o.byUser = p.Tool == delegate && p.Request == ""; o.byUser {
+		return // no call of the model's waits for it
+	}
 	if b.open == nil || p.Criterion != "" || p.Tool == personsOwn {
 		return
 	}
@@ -356,7 +366,14 @@ func (b *Builder) addFact(e event.Event) {
 	switch p := e.Payload.(type) {
 	case event.GoalReceived:
 		b.version, b.spec, b.stated = p.Version, p.Spec, e.Seq
+		if p.ParentOp != "" {
+			b.parent = childOfWords(p)
+		}
 		b.setHead("", 0)
+	case event.ChildReserved:
+		if p.ByUser {
+			b.note(e, userChildWords(e.Op, p))
+		}
 	case event.GoalRevised:
 		b.version, b.spec, b.stated = p.Version, p.Spec, e.Seq
 		b.pending = append(b.pending, text{at: e.Seq, text: revisedWords(p, e.Seq)})
@@ -368,7 +385,7 @@ func (b *Builder) addFact(e event.Event) {
 		}
 		b.pause = nil
 	case event.WorkspaceAttached:
-		b.workspace = note(workspaceWords(p, len(b.spec.Acceptance) == 0))
+		b.workspace = note(workspaceWords(p, len(b.spec.Acceptance) == 0 && b.parent == ""))
 		if b.requested == "" && len(b.head) > 0 {
 			b.setHead("", 0)
 		} else {

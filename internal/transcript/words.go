@@ -230,6 +230,8 @@ func laterOutcome(opID string, o *op) string {
 		return fmt.Sprintf("belay ran %s itself (%s), on %s, as a check of criterion %s:", tool(o), opID, line(o.on), line(o.criterion))
 	case o.criterion != "":
 		return fmt.Sprintf("belay ran %s itself (%s), as a check of criterion %s:", tool(o), opID, line(o.criterion))
+	case o.byUser:
+		return fmt.Sprintf("The child goal that the user started (%s) has ended:", opID)
 	case o.again:
 		return fmt.Sprintf("%s (%s) was taken up again after its unknown outcome, and now:", opID, tool(o))
 	}
@@ -459,12 +461,28 @@ func resumedWords(p event.GoalPaused) string {
 	switch p.Reason {
 	case event.PausedByUser:
 		return "The user paused the goal" + why + " and has resumed it. Things may have changed meanwhile."
+	case event.PausedByParent:
+		return "The goal that started this one was paused and has been resumed. Things may have changed meanwhile."
 	case event.PausedBudget:
 		return "The goal stopped because its budget was exhausted" + why + "; it goes on now."
 	case event.PausedNoProg:
 		return "The goal stopped because it made no progress" + why + "; it goes on now. Do not repeat what was tried: change the strategy."
 	}
 	return "belay had handed the goal over to the user" + why + "; it goes on now."
+}
+
+// childOfWords tells a child what it is for, and who reads what it says.
+func childOfWords(p event.GoalReceived) string {
+	s := "This goal is a part of another one, " + line(p.Parent) + ", whose model started it. You work in a worktree of your own; that goal takes your changes over as it sees fit and verifies them itself. " +
+		"The summary that you give to finish is your report to it: say there all that it needs to know, what you changed, what you found, what is left."
+	if p.Settings.ReadOnly {
+		s += " You only look: nothing can be changed here, and your report is the whole result."
+	}
+	return note(s)
+}
+
+func userChildWords(opID string, p event.ChildReserved) string {
+	return fmt.Sprintf("The user has started a child goal of this one (%s): %s. It works beside you, in a worktree of its own; its result will be told when it ends. Go on meanwhile.", opID, cut(line(p.Spec.Text), 400, ""))
 }
 
 func verdictWords(v event.Verdict) string {

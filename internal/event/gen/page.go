@@ -18,7 +18,7 @@ var groups = []struct {
 	{"goal", "What was asked for, and where the whole stands.", []event.Type{
 		event.TypeGoalReceived, event.TypeGoalRevised, event.TypeGoalPaused, event.TypeGoalResumed,
 		event.TypeGoalCancelled, event.TypeGoalFailed, event.TypeGoalCompleted, event.TypeGoalWaiting,
-		event.TypeGoalWoken, event.TypeGoalHandedOff, event.TypeBudgetExtended, event.TypePolicyChanged, event.TypeModelChanged}},
+		event.TypeGoalWoken, event.TypeGoalHandedOff, event.TypeBudgetExtended, event.TypePolicyChanged}},
 	{"turn", "One bounded run of the agent loop: what people and models said.", []event.Type{
 		event.TypeTurnStarted, event.TypeTurnEnded, event.TypeUserMessage, event.TypeModelRequested,
 		event.TypeModelResponded, event.TypeModelFailed, event.TypeContextCompacted}},
@@ -40,6 +40,9 @@ var groups = []struct {
 	{"verification", "Claims of completion and the evidence that answers them.", []event.Type{
 		event.TypeTestCompleted, event.TypeCompletionClaimed, event.TypeVerificationStarted,
 		event.TypeVerificationFinished, event.TypeCriterionAnswered}},
+	{"children", "Goals that this goal has started, and what passes between a goal and the one that started it.", []event.Type{
+		event.TypeChildReserved, event.TypeChildStarted, event.TypeChildOrdered, event.TypeChildEnded,
+		event.TypeParentOrdered, event.TypeParentTold}},
 	{"guard", "What belay noticed by itself, and facts that came too late.", []event.Type{
 		event.TypeProgressAlarm, event.TypeActionForbidden, event.TypeLateFact}},
 }

@@ -13,6 +13,7 @@ import (
 
 var listTests = map[string]func(*testing.T, Store){
 	"goals are listed newest first and filtered":                listGoals,
+	"the goals that a goal has started are listed by it":        listChildren,
 	"a goal whose row is lost is in Streams and can be rebuilt": listRebuild,
 	"rebuilding never lowers the fence or frees a held goal":    listRebuildFence,
 	"a cache is kept, replaced and read back":                   listCache,
@@ -70,6 +71,42 @@ func listGoals(t *testing.T, s Store) {
 	}
 	if got := must(l.Goals(background(t), ledger.Filter{Prefix: "b"}))(t)[0]; got != must(l.Goal(background(t), "b"))(t) {
 		t.Errorf("the list has another row than Goal: %+v", got)
+	}
+}
+
+// listChildren: whose child a goal is stands in its row, survives claims,
+// appends and the loss of the row, and lists it.
+func listChildren(t *testing.T, s Store) {
+	a, b := s.Open(t), s.Open(t)
+	for _, g := range []struct{ id, parent string }{{"p", ""}, {"c1", "p"}, {"c2", "p"}, {"g1", "c1"}, {"q", ""}} {
+		row := RowOf(g.id)
+		row.Parent = g.parent
+		create(t, a, row, 1)
+		s.Skew(time.Second)
+	}
+	claim(t, b, ledger.Claim{Goal: "c1", Owner: "w"})
+	row := RowOf("c2")
+	row.Parent, row.Status = "p", "completed"
+	must(b.Append(background(t), ledger.Append{Goal: "c2", Head: 1, Fence: 1, Events: []event.Event{Message("x")}, Row: row}))(t)
+	for _, c := range []struct {
+		f    ledger.Filter
+		want []string
+	}{
+		{ledger.Filter{Parent: "p"}, []string{"c2", "c1"}}, {ledger.Filter{Parent: "c1"}, []string{"g1"}}, {ledger.Filter{Parent: "q"}, nil},
+		{ledger.Filter{Parent: "p", Status: []string{"completed"}}, []string{"c2"}}, {ledger.Filter{Parent: "no such"}, nil},
+	} {
+		if got := ids(must(a.Goals(background(t), c.f))(t)); !slices.Equal(got, c.want) {
+			t.Errorf("Goals(%+v) = %q, want %q", c.f, got, c.want)
+		}
+	}
+	s.DropRow(t, "g1")
+	row = RowOf("g1")
+	row.Parent = "c1"
+	if err := b.Rebuild(background(t), row); err != nil {
+		t.Fatal(err)
+	}
+	if got := must(a.Goals(background(t), ledger.Filter{Parent: "c1"}))(t); len(got) != 1 || got[0].Parent != "c1" {
+		t.Errorf("after a rebuild: %+v", got)
 	}
 }
 

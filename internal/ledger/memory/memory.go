@@ -258,7 +258,7 @@ func (l *Ledger) Goals(ctx context.Context, f ledger.Filter) ([]ledger.Row, erro
 	defer l.mu.Unlock()
 	var rows []ledger.Row
 	for id, g := range l.goals {
-		if g.row == nil || !strings.HasPrefix(id, f.Prefix) || f.Repo != "" && g.row.Repo != f.Repo ||
+		if g.row == nil || !strings.HasPrefix(id, f.Prefix) || f.Repo != "" && g.row.Repo != f.Repo || f.Parent != "" && g.row.Parent != f.Parent ||
 			len(f.Status) > 0 && !slices.Contains(f.Status, g.row.Status) || f.Leased && g.row.LeaseOwner == "" {
 			continue
 		}

@@ -13,11 +13,11 @@ import (
 )
 
 const goalColumns = `goal, title, repo, status, wait_reason, pause_reason, version, fence, priority, runnable, wake_at,
-	head, created, updated, how, steps, tokens, cost_micros, lease_owner, lease_until`
+	head, created, updated, how, steps, tokens, cost_micros, parent, lease_owner, lease_until`
 
 func goalFields(r *ledger.Row) []any {
 	return []any{&r.Goal, &r.Title, &r.Repo, &r.Status, &r.WaitReason, &r.PauseReason, &r.Version, &r.Fence, &r.Priority, &r.Runnable,
-		&r.WakeAt, &r.Head, &r.Created, &r.Updated, &r.How, &r.Steps, &r.Tokens, &r.CostMicros, &r.LeaseOwner, &r.LeaseUntil}
+		&r.WakeAt, &r.Head, &r.Created, &r.Updated, &r.How, &r.Steps, &r.Tokens, &r.CostMicros, &r.Parent, &r.LeaseOwner, &r.LeaseUntil}
 }
 
 const selectGoal = "SELECT " + goalColumns + " FROM @goals WHERE goal = $1"
@@ -48,7 +48,7 @@ func putGoal(r ledger.Row) step { return step{sql: upsertGoal, args: goalValues(
 
 func goalValues(r ledger.Row) []any {
 	return []any{r.Goal, text(r.Title), text(r.Repo), text(r.Status), text(r.WaitReason), text(r.PauseReason), r.Version, int64(r.Fence), r.Priority, r.Runnable,
-		int64(r.WakeAt), int64(r.Head), int64(r.Created), int64(r.Updated), text(r.How), r.Steps, r.Tokens, r.CostMicros, r.LeaseOwner, int64(r.LeaseUntil),
+		int64(r.WakeAt), int64(r.Head), int64(r.Created), int64(r.Updated), text(r.How), r.Steps, r.Tokens, r.CostMicros, text(r.Parent), r.LeaseOwner, int64(r.LeaseUntil),
 		r.Runnable, int64(r.Updated)}
 }
 
@@ -97,6 +97,9 @@ func (l *Ledger) Goals(ctx context.Context, f ledger.Filter) ([]ledger.Row, erro
 	}
 	if f.Repo != "" {
 		arg("repo = $%d", text(f.Repo))
+	}
+	if f.Parent != "" {
+		arg("parent = $%d AND parent <> ''", text(f.Parent))
 	}
 	if len(f.Status) > 0 {
 		statuses := make([]string, len(f.Status))

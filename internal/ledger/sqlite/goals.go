@@ -13,11 +13,11 @@ import (
 )
 
 const goalColumns = `goal, title, repo, status, wait_reason, pause_reason, version, fence, priority, runnable, wake_at,
-	head, created, updated, how, steps, tokens, cost_micros, lease_owner, lease_until`
+	head, created, updated, how, steps, tokens, cost_micros, parent, lease_owner, lease_until`
 
 func goalFields(r *ledger.Row) []any {
 	return []any{&r.Goal, &r.Title, &r.Repo, &r.Status, &r.WaitReason, &r.PauseReason, &r.Version, &r.Fence, &r.Priority, &r.Runnable,
-		&r.WakeAt, &r.Head, &r.Created, &r.Updated, &r.How, &r.Steps, &r.Tokens, &r.CostMicros, &r.LeaseOwner, &r.LeaseUntil}
+		&r.WakeAt, &r.Head, &r.Created, &r.Updated, &r.How, &r.Steps, &r.Tokens, &r.CostMicros, &r.Parent, &r.LeaseOwner, &r.LeaseUntil}
 }
 
 const selectGoal = "SELECT " + goalColumns + " FROM goals WHERE goal = ?"
@@ -52,7 +52,7 @@ var putGoalQuery = func() string {
 func (t *tx) putGoal(r ledger.Row) error {
 	return t.exec(putGoalQuery,
 		r.Goal, r.Title, r.Repo, r.Status, r.WaitReason, r.PauseReason, r.Version, int64(r.Fence), r.Priority, r.Runnable, int64(r.WakeAt),
-		int64(r.Head), int64(r.Created), int64(r.Updated), r.How, r.Steps, r.Tokens, r.CostMicros, r.LeaseOwner, int64(r.LeaseUntil),
+		int64(r.Head), int64(r.Created), int64(r.Updated), r.How, r.Steps, r.Tokens, r.CostMicros, r.Parent, r.LeaseOwner, int64(r.LeaseUntil),
 		r.Runnable, int64(r.Updated))
 }
 
@@ -83,6 +83,9 @@ func (l *Ledger) Goals(ctx context.Context, f ledger.Filter) ([]ledger.Row, erro
 	}
 	if f.Repo != "" {
 		where, args = append(where, "repo = ?"), append(args, f.Repo)
+	}
+	if f.Parent != "" {
+		where, args = append(where, "parent = ? AND parent <> ''"), append(args, f.Parent)
 	}
 	if len(f.Status) > 0 {
 		where = append(where, "status IN (?"+strings.Repeat(",?", len(f.Status)-1)+")")

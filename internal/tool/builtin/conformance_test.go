@@ -27,10 +27,11 @@ var valid = map[string][]string{
 	"update_plan":     {`{"steps":["a"]}`, `{"summary":"s","steps":[{"id":"1","text":"a"},"b"],"scope":["src/**"],"open_questions":["q"],"criteria":[{"id":"c","kind":"scope","text":"t","command":"make","allow":["a"],"forbid":["b"],"path":"p","contains":"x","branch":"b","commit":"m"}]}`},
 	"update_todos":    {`{"todos":[]}`, `{"todos":[{"id":"1","content":"a","status":"completed","evidence":"op","reason":"r","depends_on":["2"],"acceptance":"tests"}]}`},
 	"record_decision": {`{"decision":"d"}`, `{"decision":"d","reason":"r","scope":"s","revokes":"d1"}`},
+	"delegate":        {`{"goal":"g"}`, `{"goal":"g","tests":["make check"],"scope":["src/**"],"share_percent":30,"read_only":true}`},
+	"apply_child":     {`{"child":"op1"}`},
 	"ask_user":        {`{"question":"q"}`, `{"question":"q","options":["a"]}`},
 	"finish":          {`{}`, `{"summary":"s"}`},
 	"check_operation": {`{"op":"op7"}`},
-	"recall":          {`{"query":"panic in parseHeader tool:run_test outcome:failed"}`},
 	"git_push":        {`{"branch":"fix/x","message":"m"}`, `{"branch":"fix/x","message":"Fix x\n\nBecause.","remote":"up","paths":["a","b/"],"allow_default":true}`},
 }
 
@@ -56,7 +57,7 @@ func TestTheToolsAreTheOnesOfTheDesignInFixedOrder(t *testing.T) {
 		{"run_command", event.Supervised}, {"run_test", event.Supervised},
 		{"update_plan", event.Control}, {"update_todos", event.Control}, {"record_decision", event.Control},
 		{"ask_user", event.Control}, {"finish", event.Control},
-		{"check_operation", event.Read}, {"recall", event.Read}, {"git_push", event.Keyed},
+		{"check_operation", event.Read}, {"delegate", event.Control}, {"apply_child", event.Verifiable}, {"git_push", event.Keyed},
 	}
 	all := builtin.All()
 	if len(all) != len(want) {
@@ -76,17 +77,35 @@ func TestTheToolsAreTheOnesOfTheDesignInFixedOrder(t *testing.T) {
 	}
 }
 
-// The fixed part of a prompt has to stay under 12 KB.
-func TestAllToolsTogetherStayUnderEightKilobytes(t *testing.T) {
+// The fixed part of a prompt has to stay under 12 KB, and one more where the two
+// tools for child goals are offered.
+func TestAllToolsTogetherStayUnderSevenAndAHalfKilobytes(t *testing.T) {
 	t.Parallel()
-	total := 0
+	total, forChildren := 0, 0
 	for _, tl := range builtin.All() {
 		s := tl.Spec()
-		total += len(s.Name) + len(s.Description) + len(s.Schema)
+		n := len(s.Name) + len(s.Description) + len(s.Schema)
+		if s.Name == "delegate" || s.Name == "apply_child" {
+			forChildren += n
+			continue
+		}
+		total += n
 	}
-	t.Logf("%d bytes", total)
-	if total > 8000 {
-		t.Errorf("%d bytes of names, descriptions and schemas", total)
+	t.Logf("%d bytes, and %d for child goals", total, forChildren)
+	if total > 7500 || forChildren > 1100 {
+		t.Errorf("%d bytes of names, descriptions and schemas, and %d for child goals", total, forChildren)
+	}
+}
+
+// What starts children is offered only where the goal may start some.
+func TestDelegateIsOfferedOnlyWhereThereMayBeChildren(t *testing.T) {
+	t.Parallel()
+	for _, offered := range []bool{true, false} {
+		for _, name := range []string{"delegate", "apply_child"} {
+			if _, err := builtin.New(builtin.Config{Children: offered}).Lookup(name); (err == nil) != offered {
+				t.Errorf("%s with children=%t: %v", name, offered, err)
+			}
+		}
 	}
 }
 

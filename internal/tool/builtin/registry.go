@@ -27,6 +27,9 @@ type Config struct {
 	// Git says that the workspace was found in a git repository: only then is
 	// git_push offered.
 	Git bool
+	// Children says that the goal may start child goals: only then are delegate
+	// and apply_child offered.
+	Children bool
 	// Scratch is a directory of belay's own for private git directories; ""
 	// means the system's temporary one.
 	Scratch string
@@ -45,8 +48,11 @@ func New(c Config) *Registry {
 		command{b(runCommandDef)}, command{b(runTestDef)},
 		control{b(updatePlanDef)}, control{b(updateTodosDef)}, control{b(recordDecisionDef)},
 		control{b(askUserDef)}, control{b(finishDef)},
-		checkOperation{b(checkOperationDef)}, recallTool{b(recallDef)},
+		checkOperation{b(checkOperationDef)},
 	}}
+	if c.Children {
+		r.tools = append(r.tools, control{b(delegateDef)}, applyChild{b(applyChildDef)})
+	}
 	if c.Git {
 		r.tools = append(r.tools, gitPush{b(gitPushDef)})
 	}
@@ -55,7 +61,7 @@ func New(c Config) *Registry {
 
 // All returns every tool that there is, in the fixed order in which a model
 // sees them.
-func All() []tool.Tool { return New(Config{Git: true}).All() }
+func All() []tool.Tool { return New(Config{Git: true, Children: true}).All() }
 
 // All returns every tool, in the fixed order in which a model sees them.
 func (r *Registry) All() []tool.Tool { return slices.Clone(r.tools) }

@@ -118,7 +118,7 @@ func criteria(in []proposed) ([]event.Criterion, error) {
 	return out, nil
 }
 
-// maxCriteria is how many criteria a plan may propose.
+// maxCriteria is how many criteria one call may propose.
 const maxCriteria = 20
 
 // DecodeTodos reads the arguments of update_todos: the whole new list, which
