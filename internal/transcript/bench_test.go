@@ -5,7 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"belay/internal/core"
 	"belay/internal/event"
+	"belay/internal/model"
+	"belay/internal/model/openai"
 	"belay/internal/transcript"
 )
 
@@ -33,5 +36,33 @@ func BenchmarkMessages300Steps(b *testing.B) {
 	t := transcript.Rebuild(long(300))
 	for b.Loop() {
 		t.Messages(nil)
+	}
+}
+
+// BenchmarkViewAt100000Events is the view of a goal of 100,000 events for a
+// worker that comes anew: the conversation is read from where the state says,
+// put in order and written as a request.
+func BenchmarkViewAt100000Events(b *testing.B) {
+	es := long(16_667)
+	compacted := event.ContextCompacted{Through: uint64(len(es) - 1500), Level: 1, Summary: event.Text{Head: strings.Repeat("what the ledger shows\n", 1000)}}
+	l := &ledger{events: es}
+	// 250 exchanges behind the cut are more than any window keeps.
+	for _, e := range es[len(es)-1500:] {
+		if _, ok := e.Payload.(event.ModelRequested); ok {
+			compacted.Through = e.Seq
+			break
+		}
+	}
+	l.add("", compacted)
+	state := core.State{Talk: core.Conversation{From: compacted.Through, Grounds: []uint64{1, 2}}}
+	w, err := openai.New(openai.Config{Name: "m", BaseURL: "http://127.0.0.1:1"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		ms := reopened(state, l.events).Messages(nil)
+		if _, _, err := w.Body(model.Request{System: "s", Messages: ms, State: "state"}); err != nil || len(ms) < 400 {
+			b.Fatal(len(ms), err)
+		}
 	}
 }

@@ -156,11 +156,14 @@ func chatParts(m chatMessage, at string, seen map[string]bool, open *[]string) (
 	if m.Content != nil {
 		parts = textParts(*m.Content)
 	}
+	if len(m.ToolCalls) > 128 {
+		return nil, fmt.Errorf("%s.tool_calls: array too long. Expected an array with maximum length 128, but got an array with length %d instead", at, len(m.ToolCalls))
+	}
 	for j, t := range m.ToolCalls {
 		switch {
 		case t.Type != "function" || !validName.MatchString(t.Function.Name):
 			return nil, fmt.Errorf("%s.tool_calls[%d].function.name %q does not match %s", at, j, t.Function.Name, validName)
-		case t.ID == "" || len(t.ID) > 64 || seen[t.ID]:
+		case t.ID == "" || len(t.ID) > 40 || seen[t.ID]:
 			return nil, fmt.Errorf("%s.tool_calls[%d].id %q is empty, too long or used before", at, j, t.ID)
 		case !isObject(json.RawMessage(t.Function.Arguments)):
 			return nil, fmt.Errorf("%s.tool_calls[%d].function.arguments are no JSON object", at, j)

@@ -178,6 +178,16 @@ type protocol interface {
 	errorEvent(kind string) string
 }
 
+// Refused says why the real API would answer 400 to a request with this body,
+// nil if it would not. The wire is "openai" or "anthropic".
+func Refused(wire string, body []byte) error {
+	r := Request{Wire: wire, Body: body, Header: http.Header{"Anthropic-Version": {"2023-06-01"}}}
+	if wire == (openAI{}).name() {
+		return openAI{}.decode(&r)
+	}
+	return messages{}.decode(&r)
+}
+
 func (p *Provider) record(w http.ResponseWriter, r *http.Request, proto protocol) (Request, bool) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

@@ -110,13 +110,15 @@ func (m *Model) appendTurns(b []byte, open int, turns []wire.Turn, state string)
 		if inUser {
 			b, inUser = append(b, `"}`...), false
 		}
-		begin("assistant")
-		b = m.appendAssistant(b, t.Parts)
-		for _, res := range t.Results {
-			b = append(b, `,{"role":"tool","tool_call_id":`...)
-			b = wire.AppendString(b, res.CallID)
-			b = append(b, `,"content":`...)
-			b = append(wire.AppendString(b, resultText(res)), '}')
+		for _, part := range portions(t) {
+			begin("assistant")
+			b = m.appendAssistant(b, part.Parts)
+			for _, res := range part.Results {
+				b = append(b, `,{"role":"tool","tool_call_id":`...)
+				b = wire.AppendString(b, res.CallID)
+				b = append(b, `,"content":`...)
+				b = append(wire.AppendString(b, resultText(res)), '}')
+			}
 		}
 		if len(t.Results) > 0 {
 			stable = len(b)
@@ -136,6 +138,31 @@ func (m *Model) appendTurns(b []byte, open int, turns []wire.Turn, state string)
 		b = append(wire.AppendString(b, state), '}')
 	}
 	return b, stable
+}
+
+// maxCalls is how many calls OpenAI takes back in one message, although its
+// models and others make more.
+const maxCalls = 128
+
+// portions splits a turn with more calls than one message may hold.
+func portions(t wire.Turn) []wire.Turn {
+	if len(t.Results) <= maxCalls {
+		return []wire.Turn{t}
+	}
+	var out []wire.Turn
+	for _, p := range t.Parts {
+		n := len(out)
+		if n == 0 || p.Kind == event.PartCall && len(out[n-1].Results) == maxCalls {
+			out = append(out, wire.Turn{})
+			n++
+		}
+		last := &out[n-1]
+		last.Parts = append(last.Parts, p)
+		if p.Kind == event.PartCall {
+			last.Results = append(last.Results, t.Results[(n-1)*maxCalls+len(last.Results)])
+		}
+	}
+	return out
 }
 
 // resultText marks a failed result in words, since this wire has no field for

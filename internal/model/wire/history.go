@@ -183,10 +183,14 @@ func (n *normaliser) finish() ([]Turn, error) {
 	return nil, internalFault("the history has calls without a result: " + strings.Join(ids, ", "))
 }
 
+// maxID is the longest call id that every wire takes: OpenAI refuses more than
+// 40 characters, which ids of other providers have.
+const maxID = 40
+
 // id makes a call id that every wire accepts and that is unique in the
 // history, from the ids before it alone.
 func (n *normaliser) id(id string) string {
-	id = clean(id, 64)
+	id = clean(id, maxID)
 	if id == "" {
 		id = "call"
 	}
@@ -197,8 +201,8 @@ func (n *normaliser) id(id string) string {
 	for k := n.used[id]; ; k++ {
 		suffix := "_" + strconv.Itoa(k)
 		next := id
-		if len(next) > 64-len(suffix) {
-			next = next[:64-len(suffix)]
+		if len(next) > maxID-len(suffix) {
+			next = next[:maxID-len(suffix)]
 		}
 		next += suffix
 		if n.used[next] == 0 {
