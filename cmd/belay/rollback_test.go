@@ -229,6 +229,28 @@ func TestARollbackSurvivesAKillAtEachOfItsInstants(t *testing.T) {
 			w.must(0, "rollback", goal, back, "--yes")
 		}
 	}
+	w.must(0, "checkpoint", goal, "changed")
+	for i, at := range []string{"gc.store.packed@1", "gc.store.forgot@1", "gc.store.swept@1", "gc.store.swept@4", "gc.rows.dropped@1"} {
+		w.put(filepath.Join(w.repo, "text.txt"), fmt.Sprintln("garbage", i))
+		w.must(0, "rollback", goal, "changed", "--yes") // what others wrote stays
+		w.put(filepath.Join(w.repo, "text.txt"), fmt.Sprintln("newer", i))
+		w.must(0, "rollback", goal, "cp0", "--yes")
+		points := filepath.Join(w.dir, at)
+		if err := os.Mkdir(points, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		point, n, _ := strings.Cut(at, "@")
+		c := exec.Command(program, "gc", "--older-than", "0")
+		c.Dir, c.Env = w.repo, append(slices.Clone(w.env), "BELAY_FAILPOINTS="+point+"=kill@"+n, "BELAY_FAILPOINT_DIR="+points)
+		if out, err := c.CombinedOutput(); err == nil {
+			t.Fatalf("%s was not come to:\n%s", at, out)
+		}
+		kills++
+		w.must(0, "rollback", goal, "changed", "--yes")
+		w.must(0, "rollback", goal, "cp0", "--yes")
+		w.must(0, "gc", "--older-than", "0")
+		sameTree(t, "after a kill at "+at, maps.Clone(start), files(t, w.repo), "ignored.log", "text.txt")
+	}
 	w.must(0, "audit", goal)
 	if left, err := filepath.Glob(filepath.Join(w.repo, ".belay*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v %v", left, err)

@@ -121,6 +121,7 @@ func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() erro
 	marks := openSymbols(state)
 	s := service.New(service.Config{
 		Ledger: l,
+		Stores: local.Stores{Dir: filepath.Join(state, "workspaces")},
 		OpenWorkspace: func(ctx context.Context, root, goal string) (workspace.Workspace, error) {
 			mine := at
 			mine.Lock, mine.Goal = true, goal

@@ -19,6 +19,10 @@ const external = "external"
 type Passage struct {
 	From, To string
 	Staged   bool
+	// Changes are the paths, where Listed says that the ledger has all of them:
+	// then nobody need look at the contents, which may be gone by now.
+	Changes []event.Change
+	Listed  bool
 }
 
 // Standing is the content of a workspace at one instant.
@@ -32,7 +36,7 @@ func OthersPassages(es []event.Event) []Passage {
 		switch p := e.Payload.(type) {
 		case event.RepoStateMutated:
 			if p.By == external {
-				list = append(list, Passage{From: p.From, To: p.Revision.Tree})
+				list = append(list, Passage{From: p.From, To: p.Revision.Tree, Changes: p.Changes, Listed: p.More == 0})
 			}
 		case event.IndexChanged:
 			if p.By == external && p.From != "" {

@@ -3,6 +3,7 @@ package core_test
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -141,13 +142,13 @@ func TestWhatOthersStagedIsTheirs(t *testing.T) {
 	t.Parallel()
 	es := []event.Event{{Payload: event.IndexChanged{Index: "i1", By: "external"}}, {Payload: event.IndexChanged{From: "i1", Index: "i2", By: "op1"}},
 		{Payload: event.IndexChanged{From: "i2", Index: "i3", By: "external"}}}
-	if got := core.OthersPassages(es); !slices.Equal(got, []core.Passage{{From: "i2", To: "i3", Staged: true}}) {
+	if got := core.OthersPassages(es); !reflect.DeepEqual(got, []core.Passage{{From: "i2", To: "i3", Staged: true}}) {
 		t.Errorf("%+v", got)
 	}
-	if got := core.Unrecorded(core.Standing{"t", "i3"}, core.Standing{"t", "i4"}); !slices.Equal(got, []core.Passage{{From: "i3", To: "i4", Staged: true}}) {
+	if got := core.Unrecorded(core.Standing{Tree: "t", Index: "i3"}, core.Standing{Tree: "t", Index: "i4"}); !reflect.DeepEqual(got, []core.Passage{{From: "i3", To: "i4", Staged: true}}) {
 		t.Errorf("%+v", got)
 	}
-	if got := core.Unrecorded(core.Standing{"t", ""}, core.Standing{"t", "i4"}); len(got) != 0 {
+	if got := core.Unrecorded(core.Standing{Tree: "t"}, core.Standing{Tree: "t", Index: "i4"}); len(got) != 0 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -143,6 +143,10 @@ const (
 	MoveNamed       Name = "workspace.move.named"
 	IndexStaged     Name = "workspace.index.staged" // the user's new index stands under our name
 	IndexLocked     Name = "workspace.index.locked" // and holds git's lock
+	StorePacked     Name = "gc.store.packed"        // what is kept is in one new pack, nothing is removed
+	StoreForgot     Name = "gc.store.forgot"        // no memory names what goes
+	RowsDropped     Name = "gc.rows.dropped"        // artifacts have no row any more, and still files
+	StoreSwept      Name = "gc.store.swept"         // after each removal
 	IndexNamed      Name = "workspace.index.named"  // and is the index, our name is still there
 )
 
@@ -160,6 +164,7 @@ func Names() []Name {
 		JournalWritten, FolderMade, EditStaged, EditBefore, EditMade, EditsMade, TempRemoved, JournalRemoved, CleanBefore, CleanAfter,
 		ObjectStaged, ObjectNamed, PackNamed, SnapshotWritten, StoreMade, KeepBefore, KeepAfter,
 		PackTaken, MoveRemoved, MoveStaged, MoveNamed, IndexStaged, IndexLocked, IndexNamed,
+		StorePacked, StoreForgot, StoreSwept, RowsDropped,
 	}
 }
 

@@ -115,6 +115,31 @@ type Waker interface {
 	Wakeups(ctx context.Context) <-chan struct{}
 }
 
+// Collector is a store that can drop what no event needs. Stores need not be
+// one.
+type Collector interface {
+	// Collect drops the artifacts that no record of any goal names and that were
+	// last put before a time, and state caches. Events stay. A record that cannot
+	// be read is an error, and nothing is dropped.
+	Collect(ctx context.Context, c Collect) (Collected, error)
+}
+
+// Collect says what to drop.
+type Collect struct {
+	Before moment.Time
+	// Caches are the goals whose state caches go.
+	Caches []string
+	// Dry only counts.
+	Dry bool
+}
+
+// Collected is what was dropped.
+type Collected struct {
+	Artifacts int   `json:"artifacts"`
+	Bytes     int64 `json:"bytes"`
+	Caches    int   `json:"caches"`
+}
+
 // Append is one transaction on one goal's stream.
 type Append struct {
 	Goal string

@@ -52,6 +52,12 @@ type Sandbox interface {
 	Forget(ctx context.Context, key string) error
 }
 
+// Spool is a sandbox that can say of which attempts it has records, so that
+// those of goals that are long over can be forgotten.
+type Spool interface {
+	Records(ctx context.Context) (keys []string, err error)
+}
+
 // Command is one physical execution.
 type Command struct {
 	// Key names the attempt: goal, operation and attempt number. It is a safe

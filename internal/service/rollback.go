@@ -107,9 +107,12 @@ func (p *RollbackPlan) planFiles(ctx context.Context, ws workspace.Workspace, tr
 		if step.Staged {
 			continue
 		}
-		cs, err := ws.Changes(ctx, step.From, step.To)
-		if err != nil {
-			return err
+		cs := step.Changes
+		if !step.Listed {
+			var err error
+			if cs, err = ws.Changes(ctx, step.From, step.To); err != nil {
+				return err
+			}
 		}
 		for _, c := range cs {
 			others[c.Path] = true

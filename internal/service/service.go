@@ -39,6 +39,8 @@ type Config struct {
 	Ledger ledger.Ledger
 	// OpenWorkspace opens and locks a directory for a goal.
 	OpenWorkspace func(ctx context.Context, root, goal string) (workspace.Workspace, error)
+	// Stores are where the observed states of all workspaces are kept.
+	Stores workspace.Stores
 	// Checkouts keeps the checkouts of goals that have one of their own.
 	Checkouts workspace.Checkouts
 	// Bring is what a goal's own checkout gets beside the files that count, by

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/url"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -21,16 +22,16 @@ const (
 	onPostgres = "postgres"
 )
 
-// byRequest begins the names of failpoints that only a person's own command
+// byRequest begin the names of failpoints that only a person's own command
 // comes to; the tests of that command kill there.
-const byRequest = "workspace.index."
+var byRequest = []string{"workspace.index.", "gc."}
 
 // names are the failpoints that a run on a store can come to.
 func names(store string) []failpoint.Name {
 	other := map[string]string{onSQLite: "postgres.", onPostgres: "sqlite."}[store]
 	var list []failpoint.Name
 	for _, n := range failpoint.Names() {
-		if !strings.HasPrefix(string(n), other) && !strings.HasPrefix(string(n), byRequest) {
+		if !strings.HasPrefix(string(n), other) && !slices.ContainsFunc(byRequest, func(p string) bool { return strings.HasPrefix(string(n), p) }) {
 			list = append(list, n)
 		}
 	}

@@ -128,6 +128,33 @@ type Workspace interface {
 	Close() error
 }
 
+// Stores are where the observed states of all workspaces of a machine are kept.
+type Stores interface {
+	// Collect removes every state that is not kept from each store that nobody
+	// uses, or with dry only says what it would. It asks keep once those stores
+	// are locked, so that the answer holds until it is done. Interrupted, it has
+	// lost nothing that is kept.
+	Collect(ctx context.Context, keep func(context.Context) (Keep, error), dry bool) ([]Collected, error)
+}
+
+// Keep is what a collection must keep.
+type Keep struct {
+	// Names are those of trees and of what was staged.
+	Names map[string]bool
+	// Knows reports whether a goal is one of those that Names was made from; a
+	// store with states of another goal is left alone.
+	Knows func(goal string) bool
+}
+
+// Collected is what a collection removed from one store.
+type Collected struct {
+	Store   string `json:"store"`
+	Objects int    `json:"objects"`
+	Bytes   int64  `json:"bytes"`
+	// Skipped says why the store was left alone.
+	Skipped string `json:"skipped,omitempty"`
+}
+
 // Restore is what a rollback makes of a workspace.
 type Restore struct {
 	// Tree is the tree to come, From the one that it was planned from.

@@ -11,10 +11,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sys/unix"
 
 	"belay/internal/event"
 	"belay/internal/failpoint"
@@ -225,7 +227,7 @@ func (f *tempFile) publish(path string) error {
 		err = os.MkdirAll(dir, 0o700)
 	}
 	if err == nil {
-		err = os.Rename(f.Name(), path)
+		err = f.name(path)
 		failpoint.Hit(failpoint.ArtifactNamed)
 	}
 	if err != nil {
@@ -235,12 +237,27 @@ func (f *tempFile) publish(path string) error {
 	return errors.Join(f.Close(), syncDir(dir), syncDir(filepath.Dir(dir)), syncDir(filepath.Dir(filepath.Dir(dir))))
 }
 
+// name gives the file its name, under the lock against whoever takes names
+// away. Its time is now: it may have been long in coming.
+func (f *tempFile) name(path string) error {
+	unlock, err := lockNames(filepath.Dir(f.Name()), unix.LOCK_SH)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	now := time.Now()
+	return errors.Join(os.Chtimes(f.Name(), now, now), os.Rename(f.Name(), path))
+}
+
 // sweep removes what a process left that was killed while it stored a large
 // artifact. A day is longer than any artifact takes to arrive.
 func (l *Ledger) sweep() {
 	dir := filepath.Join(l.artifacts, "tmp")
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") {
+			continue // the lock of names
+		}
 		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
 			os.Remove(filepath.Join(dir, e.Name()))
 		}

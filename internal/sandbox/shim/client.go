@@ -460,6 +460,23 @@ func (s *Sandbox) Running(ctx context.Context) ([]string, error) {
 	return keys, nil
 }
 
+var _ sandbox.Spool = (*Sandbox)(nil)
+
+// Records implements sandbox.Spool.
+func (s *Sandbox) Records(ctx context.Context) ([]string, error) {
+	entries, err := os.ReadDir(s.spool)
+	if err != nil {
+		return nil, fmt.Errorf("shim: list the spool: %w", err)
+	}
+	var keys []string
+	for _, e := range entries {
+		if e.IsDir() && validKey(e.Name()) == nil {
+			keys = append(keys, e.Name())
+		}
+	}
+	return keys, ctx.Err()
+}
+
 // Forget removes the record of an attempt that does not run any more. An
 // attempt without a record is no error.
 func (s *Sandbox) Forget(_ context.Context, key string) error {

@@ -51,6 +51,7 @@ type Workspace struct {
 	git     git
 	store   store
 	lock    *lock
+	use     *os.File
 	own     map[string]bool // paths relative to the root that are belay's
 	maxRead int64
 	workers int
@@ -181,6 +182,9 @@ func (w *Workspace) openState(ctx context.Context, opts Options) error {
 			w.own[filepath.ToSlash(rel)] = true
 		}
 	}
+	if w.use, err = takeUse(ctx, w.private); err != nil {
+		return err
+	}
 	w.store = store{filepath.Join(w.private, "git")}
 	if _, err := os.Stat(w.store.dir); err == nil {
 		return nil
@@ -243,6 +247,9 @@ func (w *Workspace) Close() error {
 	}
 	if w.root != nil {
 		errs = append(errs, w.root.Close())
+	}
+	if w.use != nil {
+		errs = append(errs, w.use.Close())
 	}
 	if w.lock != nil {
 		errs = append(errs, w.lock.release())
