@@ -152,6 +152,8 @@ var known = []struct{ name, what string }{
 	{"place", "the name of this state directory: what was started elsewhere cannot be looked at here"},
 	{"tokens.json", "the tokens of belay serve, as hashes (belay token list)"},
 	{"serve.url", "where belay serve listened last, for the address that belay token prints"},
+	{"traces.json", "how far traces have been sent: a cache; without it, sending begins anew from now on"},
+	{"traces.lock", "held by the process that sends traces"},
 	{"serve.json", "how the command line finds the belay serve that runs here; stale after one that was killed"},
 	{"serve.sock", "the socket of belay serve; left by one that was killed, the next one replaces it"},
 	{"symbols-1.db", "the index of symbols: a cache, made again when it is deleted"},

@@ -124,6 +124,7 @@ func TestTheLiveView(t *testing.T) {
 	p.press("r")
 	p.shows(`approve file_patch`)
 	p.tmux("resize-window", "-x", "50", "-y", "14")
+	p.shows(`\[m\]essage  \[p…`) // drawn anew: what tmux still shows of the larger one is no answer
 	s := p.shows(`(?m)^\+fixed`)
 	for _, l := range strings.Split(s, "\n") {
 		if len([]rune(l)) > 50 {

@@ -149,6 +149,7 @@ func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() erro
 		Travel:      db != "",
 		Lease:       lease,
 		Rested:      tell.Tell,
+		Background:  traces(state, here, l),
 	})
 	done := func() error {
 		return errors.Join(boxes.close(), marks.close(), l.Close())

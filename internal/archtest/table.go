@@ -56,6 +56,8 @@ var rooms = []room{
 	// Texts in, findings out: what tests lost between two states.
 	{path: "internal/testdiff", floor: machines, pure: true},
 	{path: "internal/policy", floor: machines, pure: true},
+	// Events in, spans out: it composes nothing.
+	{path: "internal/trace", floor: machines, pure: true},
 
 	{path: "internal/ledger", floor: machines},
 	{path: "internal/workspace", floor: machines},
@@ -125,6 +127,7 @@ var rooms = []room{
 	{path: "internal/token", floor: service},
 	{path: "client", floor: service},
 	{path: "internal/notify", floor: service},
+	{path: "internal/trace/otlp", floor: service},
 
 	{path: "internal/cli", floor: faces},
 	{path: "internal/tui", floor: faces},

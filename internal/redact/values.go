@@ -9,7 +9,7 @@ import (
 )
 
 // secretName is what the names of variables that hold secrets contain.
-var secretName = lazyre.New(`(?i)(KEY|TOKEN|SECRET|PASSW|PASSPHRASE|PASS$|(^|_)PWD$|CREDENTIAL|(^|_)AUTH(_|$)|(^|_)PAT$|COOKIE|DSN$|CONNECTION_STRING|DATABASE_URL|WEBHOOK)`)
+var secretName = lazyre.New(`(?i)(KEY|TOKEN|SECRET|PASSW|PASSPHRASE|PASS$|(^|_)PWD$|CREDENTIAL|(^|_)AUTH(_|$)|(^|_)PAT$|COOKIE|DSN$|CONNECTION_STRING|DATABASE_URL|WEBHOOK|OTLP_(.*_)?HEADERS$)`)
 
 // plainName are names that only sound like it: they hold a file, an
 // identifier, a public half, or a setting.

@@ -37,6 +37,7 @@ type AttendOptions struct {
 func (s *Service) Attend(ctx context.Context, goal string, o AttendOptions) (core.Snapshot, error) {
 	tend := s.tender(ctx, goal)
 	defer tend.stop()
+	defer s.background(ctx)()
 	show := o.OnEvent
 	o.OnEvent = func(e event.Event) {
 		if e.Seq > o.After {
@@ -93,6 +94,14 @@ func (s *Service) Attend(ctx context.Context, goal string, o AttendOptions) (cor
 			return snap, err
 		}
 	}
+}
+
+// background begins what goes on beside the work, and returns how it ends.
+func (s *Service) background(ctx context.Context) func() {
+	if s.Background == nil {
+		return func() {}
+	}
+	return s.Background(ctx)
 }
 
 func (s *Service) rested(ctx context.Context, snap core.Snapshot) {
@@ -282,6 +291,7 @@ func modelFault(spec string, err error) error {
 // Work advances any goal that can run, up to parallel at a time, until the
 // context ends. What makes it let a goal go is told to onError.
 func (s *Service) Work(ctx context.Context, parallel int, onError func(goal string, err error)) error {
+	defer s.background(ctx)()
 	s.working.Add(1)
 	defer s.working.Add(-1)
 	return s.worker(parallel, onError).Run(ctx)

@@ -91,6 +91,9 @@ type Config struct {
 	// Rested, if set, is told each time that a worker of this process has let a
 	// goal come to rest.
 	Rested func(ctx context.Context, s core.Snapshot)
+	// Background, if set, begins what goes on beside the work of this process; the
+	// function that it returns ends it.
+	Background func(ctx context.Context) (stop func())
 	// Lease is the length of a ticket's lease; 0 means the default.
 	Lease time.Duration
 	// Poll is how often workers look for goals when nothing tells them to; 0 is

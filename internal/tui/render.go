@@ -28,7 +28,11 @@ func (s Screen) Render() string {
 	room := max(0, h-len(head)-len(foot))
 	var body []string
 	if len(s.Snap.PendingApprovals) > 0 {
-		ask := s.approval(max(room*2/3, min(room, 6)))
+		// What is asked is shown whole if that leaves two lines for the rest.
+		ask, whole := s.approval(max(room-2, 0))
+		if !whole {
+			ask, _ = s.approval(max(room*2/3, min(room, 6)))
+		}
 		side := s.standing((room - len(ask)) / 3)
 		body = append(append(append([]string(nil), side...), s.happenings(room-len(ask)-len(side))...), ask...)
 	} else {
@@ -210,8 +214,9 @@ func (s Screen) happenings(n int) []string {
 	return out[len(out)-n:]
 }
 
-// approval is the question with what it is about, in at most n lines.
-func (s Screen) approval(n int) []string {
+// approval is the question with what it is about, in at most n lines, and
+// whether that is all of it.
+func (s Screen) approval(n int) (lines []string, whole bool) {
 	q := s.Snap.PendingApprovals[0]
 	title := fmt.Sprintf("─ approve %s (%s)", line(q.Tool), q.Op)
 	if more := len(s.Snap.PendingApprovals) - 1; more > 0 {
@@ -241,7 +246,7 @@ func (s Screen) approval(n int) []string {
 		for _, r := range s.rules {
 			out = append(out, "  "+line(strings.TrimSpace(r.Tool+" "+r.Command+" "+r.Path+" "+r.Network)))
 		}
-		return out[:min(len(out), n)]
+		return out[:min(len(out), n)], len(out) <= n
 	}
 	text := s.Preview
 	if text == "" {
@@ -260,7 +265,7 @@ func (s Screen) approval(n int) []string {
 	if below := len(wrapped) - from - len(shown); below > 0 && len(shown) > 0 {
 		shown = append(append([]string(nil), shown[:len(shown)-1]...), s.paint(dim, fmt.Sprintf("… %d more lines (down)", below+1)))
 	}
-	return append(out, shown...)
+	return append(out, shown...), len(wrapped) <= room
 }
 
 // diffLine colours a part of a line of a unified diff.

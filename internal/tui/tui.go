@@ -60,7 +60,7 @@ type (
 		save  bool
 	}
 	rested  struct{ err error }
-	resumed struct{}
+	resumed struct{ err error }
 	ticked  time.Time
 )
 
@@ -110,6 +110,9 @@ type view struct {
 	screen  Screen
 	left    bool
 	failed  error
+	// idle says that the work has come to rest and waits to be taken up again;
+	// resuming that the person has asked for that before it had come to rest.
+	idle, resuming bool
 
 	watched map[string]bool // attempts whose output streams
 	watches sync.WaitGroup
@@ -302,6 +305,12 @@ func (v *view) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case offered:
 		v.screen = v.screen.Offer(m.rules, m.save)
 	case resumed:
+		if m.err != nil {
+			v.idle, v.resuming = v.idle || !v.resuming, false // nothing was taken up
+			v.screen = v.screen.Said(m.err.Error(), true)
+			v.look()
+			return v, nil
+		}
 		v.look()
 		if v.Work != nil {
 			select {
@@ -317,14 +326,24 @@ func (v *view) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		next, c := v.screen.Key(m.String(), m.Text)
 		v.screen = next
 		if c != nil {
+			if c.Act == Resume && v.Work != nil {
+				// The goal may be active again before its work has come to rest.
+				v.idle, v.resuming = false, !v.idle
+			}
 			return v, v.do(*c)
 		}
 	}
 	return v, nil
 }
 
-// atRest ends the view, unless the person paused the goal and may go on.
+// atRest ends the view, unless the person paused the goal and may go on, or has
+// asked for that already.
 func (v *view) atRest(err error) tea.Cmd {
+	if err == nil && v.resuming {
+		v.resuming = false
+		v.look()
+		return nil
+	}
 	if err != nil {
 		if v.ctx.Err() == nil {
 			v.failed = err
@@ -333,6 +352,7 @@ func (v *view) atRest(err error) tea.Cmd {
 	}
 	s, err := v.Service.Snapshot(v.ctx, v.Goal)
 	if err == nil && s.Status == lifecycle.Paused && s.PauseReason == event.PausedByUser {
+		v.idle = true
 		v.look()
 		return nil
 	}
@@ -367,9 +387,7 @@ func (v *view) do(c Command) tea.Cmd {
 		case Pause:
 			err, done = s.Pause(v.ctx, v.Goal, ""), "paused: what runs is let end"
 		case Resume:
-			if err = s.Resume(v.ctx, v.Goal); err == nil {
-				return resumed{}
-			}
+			return resumed{s.Resume(v.ctx, v.Goal)}
 		case Cancel:
 			err, done = s.Cancel(v.ctx, v.Goal, ""), "cancel requested"
 		}
