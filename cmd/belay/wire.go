@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"belay/internal/cli"
 	"belay/internal/effect"
@@ -17,6 +18,7 @@ import (
 	"belay/internal/model/catalog"
 	"belay/internal/model/openai"
 	"belay/internal/model/script"
+	"belay/internal/notify"
 	"belay/internal/sandbox"
 	"belay/internal/sandbox/environ"
 	"belay/internal/service"
@@ -79,6 +81,33 @@ func configDir() string {
 	return filepath.Join(d, "belay")
 }
 
+// given is what the machine, the environment and the flags say beforehand.
+type given struct {
+	here, db, scratch, worktrees string
+	lease                        time.Duration
+	tell                         notify.Notifier
+}
+
+func givenBy(state string, o cli.OpenOptions) (g given, err error) {
+	if g.here, err = placeOf(state); err != nil {
+		return g, err
+	}
+	if g.db, err = database(o); err != nil {
+		return g, err
+	}
+	if g.lease, err = leaseOf(os.Getenv(envLease)); err != nil {
+		return g, err
+	}
+	if g.tell, err = notifier(o); err != nil {
+		return g, err
+	}
+	if g.scratch, err = scratchDir(state); err != nil {
+		return g, err
+	}
+	g.worktrees, err = worktreesDir(state)
+	return g, err
+}
+
 // open wires a service. Ports are opened when they are first needed.
 func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() error, error) {
 	state, err := stateDir(o)
@@ -88,36 +117,16 @@ func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() erro
 	if err := os.MkdirAll(state, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("make the state directory (choose another with --state): %w", err)
 	}
+	g, err := givenBy(state, o)
+	if err != nil {
+		return nil, nil, err
+	}
 	l, err := openLedger(ctx, state, o)
 	if err != nil {
 		return nil, nil, err
 	}
-	here, err := placeOf(state)
-	if err != nil {
-		return nil, nil, errors.Join(err, l.Close())
-	}
-	db, err := database(o)
-	if err != nil {
-		return nil, nil, errors.Join(err, l.Close())
-	}
-	lease, err := leaseOf(os.Getenv(envLease))
-	if err != nil {
-		return nil, nil, errors.Join(err, l.Close())
-	}
-	tell, err := notifier(o)
-	if err != nil {
-		return nil, nil, errors.Join(err, l.Close())
-	}
 	boxes := &boxes{chooser: chooser(state)}
-	scratch, err := scratchDir(state)
-	if err != nil {
-		return nil, nil, errors.Join(err, l.Close())
-	}
-	worktrees, err := worktreesDir(state)
-	if err != nil {
-		return nil, nil, errors.Join(err, l.Close())
-	}
-	at := local.Options{State: filepath.Join(state, "workspaces"), Protected: []string{state, scratch, worktrees, configDir()}}
+	at := local.Options{State: filepath.Join(state, "workspaces"), Protected: []string{state, g.scratch, g.worktrees, configDir()}}
 	marks := openSymbols(state)
 	s := service.New(service.Config{
 		Ledger: l,
@@ -127,7 +136,7 @@ func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() erro
 			mine.Lock, mine.Goal = true, goal
 			return local.Open(ctx, root, mine)
 		},
-		Checkouts:   local.Checkouts{Dir: worktrees, Options: at},
+		Checkouts:   local.Checkouts{Dir: g.worktrees, Options: at},
 		Bring:       func(repo string) (workspace.Bring, []string, error) { return loadBring(configDir(), repo) },
 		PickSandbox: boxes.chooser.Pick,
 		OpenSandbox: func(ctx context.Context, name string) (sandbox.Sandbox, error) { return boxes.open(ctx, name) },
@@ -139,17 +148,17 @@ func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() erro
 		Secrets:   secrets(),
 		BaseEnv:   environ.Environment(os.Environ()),
 		Protected: []string{state, configDir()},
-		Scratch:   scratch,
+		Scratch:   g.scratch,
 		AddRules:  policyFile(filepath.Join(configDir(), "policy.yaml")).add, RemoveRules: policyFile(filepath.Join(configDir(), "policy.yaml")).remove,
 		CheckPolicy: checkPolicy,
 		Rules:       func(repo string) ([]rule, []string, error) { return loadRules(configDir(), repo) },
 		Worker:      newWorker,
 		Dead:        deadWorker,
-		Place:       here,
-		Travel:      db != "",
-		Lease:       lease,
-		Rested:      tell.Tell,
-		Background:  traces(state, here, l),
+		Place:       g.here,
+		Travel:      g.db != "",
+		Lease:       g.lease,
+		Rested:      g.tell.Tell,
+		Background:  traces(state, g.here, l),
 	})
 	done := func() error {
 		return errors.Join(boxes.close(), marks.close(), l.Close())
