@@ -259,7 +259,7 @@ func TestScenarioRestartAfterCompaction(t *testing.T) {
 			t.Fatalf("lost:\n%s\n%s", before, after)
 		}
 		sum := s.state.Summary()
-		for _, want := range []string{"keep the public names", "keep strings.Title", "[in_progress] mend a.go", "tests: pass", "op4", "looks: unknown"} {
+		for _, want := range []string{"keep the public names", "keep strings.Title", "[in_progress] 1: mend a.go", "tests: pass", "op4", "looks: unknown"} {
 			if !strings.Contains(sum, want) {
 				t.Fatalf("the summary does not hold %q:\n%s", want, sum)
 			}
