@@ -21,8 +21,11 @@ func memoryRoutes() []route {
 
 func remembered(c *call) ([]memory.Item, error) {
 	repo := c.r.URL.Query().Get("repo")
+	if repo == "" {
+		repo = string(filepath.Separator)
+	}
 	if !filepath.IsAbs(repo) {
-		return nil, bad("repo is needed, as an absolute path")
+		return nil, bad("repo is an absolute path")
 	}
 	items, err := c.Service.Memory(c.ctx, repo)
 	if items == nil {

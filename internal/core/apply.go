@@ -75,7 +75,7 @@ func (s *State) apply(e event.Event) {
 		s.Status = to
 	}
 	s.commandChildren(e)
-	if s.applyGoal(e) || s.applyTurn(e) || s.applyPlan(e) || s.applyMemory(e) || s.applyOperation(e) || s.applyWorkspace(e) || s.applyTravel(e) || s.applyResult(e) || s.applyVerification(e) || s.applyFamily(e) {
+	if s.applyGoal(e) || s.applyTurn(e) || s.applyPlan(e) || s.applyMemory(e) || s.applyInstructions(e) || s.applyOperation(e) || s.applyWorkspace(e) || s.applyTravel(e) || s.applyResult(e) || s.applyVerification(e) || s.applyFamily(e) {
 		return
 	}
 	// Facts that are kept for people and change no state.
@@ -229,6 +229,7 @@ func (s *State) applyTurn(e event.Event) bool {
 		s.requestFailed(e, p)
 	case event.ContextCompacted:
 		s.Compacted = p.Through
+		s.settleInstructions(p.Through)
 		s.Talk.compacted(p, s.grounds())
 		s.Way.Afresh() // the model has lost sight of what it saw
 	default:

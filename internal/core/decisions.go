@@ -136,3 +136,21 @@ func (d Decision) words() string {
 	}
 	return s
 }
+
+// rememberedWords are what the timeline says of what was decided, remembered or
+// found to hold.
+func rememberedWords(p event.Payload) string {
+	switch p := p.(type) {
+	case event.DecisionRecorded:
+		return strings.TrimSpace(p.Decision + " " + scopeWords(p.Scope))
+	case event.DecisionRevoked:
+		return p.Decision + ": " + p.Reason
+	case event.MemoryRecalled:
+		return fmt.Sprintf("%d things that earlier goals here left", len(p.Items))
+	case event.MemoryForgotten:
+		return forgottenWords(p)
+	case event.InstructionsFound:
+		return foundWords(p)
+	}
+	return ""
+}

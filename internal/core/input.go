@@ -233,6 +233,8 @@ type (
 		// Recovered is "reattached" or "probe" when the attempt was started by
 		// an earlier holder.
 		Recovered string
+		// Instructions are the repository's words in folders that it came to.
+		Instructions []event.InstructionsFound
 		// After is what the workspace is now, where the executor has looked.
 		After *Observation
 		// Commit is what an apply to a branch made.
@@ -304,6 +306,8 @@ type Observation struct {
 	Diff        event.Text
 	DiffChanges []event.Change
 	DiffMore    int
+	// Instructions are the repository's words that are among the changes.
+	Instructions []event.InstructionsFound
 }
 
 // Proposal is one tool call of a response, with what the tool says of it by

@@ -238,6 +238,7 @@ func (w *step) noteObservation(o Observation, by string) {
 	rev := event.Revision{N: w.s.Revision.N + 1, Tree: o.Tree}
 	w.emitBy(event.ActorRuntime, opOf(by), event.RepoStateMutated{From: w.s.Revision.Tree, Revision: rev, Changes: o.Changes, More: o.More, By: by})
 	w.emitBy(event.ActorRuntime, opOf(by), event.DiffUpdated{Revision: rev, Diff: o.Diff, Changes: o.DiffChanges, More: o.DiffMore})
+	w.noteInstructions(o.Instructions, by)
 }
 
 func opOf(by string) string {

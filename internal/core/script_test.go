@@ -505,6 +505,7 @@ func (b *bench) workersSay(verb, rest string, plain []string, keys map[string]st
 		if c := keys["tests"]; c != "" {
 			a.TestCommands = []string{c}
 		}
+		a.Instructions.Head = keys["rules"]
 		var m event.MemoryRecalled
 		for id := range strings.SplitSeq(keys["memory"], ",") {
 			if kind := map[byte]event.MemoryKind{'d': event.MemoryDecision, 'c': event.MemoryCommand}[(id + " ")[0]]; kind != "" {
@@ -691,6 +692,12 @@ func (b *bench) ended(plain []string, keys map[string]string) core.Body {
 		e.After = &core.Observation{Tree: t, From: b.state.Revision.Tree, Changes: []event.Change{{Path: "a", Status: "modified"}}}
 	}
 	e.Result.Output = event.Text{Head: cmp.Or(keys["says"], "output of "+op)}
+	if file, hash, ok := strings.Cut(keys["rules"], ":"); ok {
+		e.Instructions = []event.InstructionsFound{{Path: file, Hash: hash, Text: event.Text{Head: strings.Repeat("rules of "+hash+" ", int(num(keys, "of", 1)))}}}
+		if hash == "" {
+			e.Instructions[0].Text.Head = ""
+		}
+	}
 	if keys["exit"] != "" || keys["signal"] != "" || keys["timed_out"] != "" || o.Effect == event.Supervised && e.Outcome != event.OutcomeUnknown {
 		e.Result.Command = &event.CommandResult{ExitCode: int(num(keys, "exit", 0)), Signal: keys["signal"], DurationMS: num(keys, "ms", 10), TimedOut: keys["timed_out"] != ""}
 		if e.Result.Command.ExitCode != 0 || keys["signal"] != "" {

@@ -15,7 +15,7 @@ import (
 
 // StateSchema is the version of State's shape. A cached state of another
 // schema is ignored and rebuilt from the ledger.
-const StateSchema = 14
+const StateSchema = 15
 
 // State is where a goal stands: only ever the fold of its ledger. It is bounded:
 // it holds what decisions need, not the conversation.
@@ -73,6 +73,9 @@ type State struct {
 	Decisions []Decision        `json:"decisions,omitempty"`
 	// Memory is what the goal was told of earlier ones.
 	Memory *Recalled `json:"memory,omitempty"`
+	// Instructions are the repository's words that it was shown beside those at
+	// the root, and changes of any of them, in the order of the events.
+	Instructions []Instructions `json:"instructions,omitempty"`
 
 	Turn   *Turn  `json:"turn,omitempty"`
 	Holder Holder `json:"holder"`

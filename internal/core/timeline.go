@@ -95,14 +95,8 @@ func describe(e event.Event) (name, detail string) {
 		return string(e.Type), "by " + string(p.By) + ": " + strings.Join(ids, "; ")
 	case event.TodosUpdated:
 		return string(e.Type), todoLine(p.Todos)
-	case event.DecisionRecorded:
-		return string(e.Type), strings.TrimSpace(p.Decision + " " + scopeWords(p.Scope))
-	case event.DecisionRevoked:
-		return string(e.Type), p.Decision + ": " + p.Reason
-	case event.MemoryRecalled:
-		return string(e.Type), fmt.Sprintf("%d things that earlier goals here left", len(p.Items))
-	case event.MemoryForgotten:
-		return string(e.Type), forgottenWords(p)
+	case event.DecisionRecorded, event.DecisionRevoked, event.MemoryRecalled, event.MemoryForgotten, event.InstructionsFound:
+		return string(e.Type), rememberedWords(p)
 	case event.CompletionClaimed:
 		return string(e.Type), p.Summary
 	case event.VerificationFinished:

@@ -336,6 +336,9 @@ func (w *step) ended(b Ended) {
 		Recovered: b.Recovered, Late: w.in.Fence < w.s.Fence})
 	w.rolledBack(o, b)
 	w.applied(o, b)
+	if w.holder() {
+		w.noteInstructions(b.Instructions, b.Op)
+	}
 	w.judgeRepetition(o, outcome, b.Result.Fault)
 	if r := b.Result.Reconciles; r != nil && o.Effect == event.Read && w.holder() {
 		w.reconcileBySight(*r)

@@ -88,7 +88,9 @@ type Goal struct {
 	tools Tools
 	test  string
 	git   bool
-	asked map[string]context.CancelFunc // reviewers that are being asked, by operation
+	// folders are those that operations have touched in this process.
+	folders map[string]bool
+	asked   map[string]context.CancelFunc // reviewers that are being asked, by operation
 }
 
 // Close lets go of the workspace and of what works on it in the background.

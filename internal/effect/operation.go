@@ -87,7 +87,12 @@ func (g *Goal) run(ctx context.Context, s core.State, e core.Run) (core.Body, er
 	}
 	failpoint.Hit(failpoint.RunBefore)
 	env := g.env(s, e.Op.ID)
-	return g.runWith(ctx, r, env, g.call(s, e.Op, e.Attempt), e)
+	b, err := g.runWith(ctx, r, env, g.call(s, e.Op, e.Attempt), e)
+	if ended, ok := b.(core.Ended); ok && err == nil {
+		ended.Instructions, err = g.instructions(ctx, s, e.Op.Access, e.Op.ID)
+		b = ended
+	}
+	return b, err
 }
 
 // runWith executes an attempt with a tool.

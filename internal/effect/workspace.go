@@ -41,7 +41,7 @@ func (g *Goal) attach(ctx context.Context, s core.State) (core.Body, error) {
 		return core.AttachFailed{Fault: *asFault(err, fault.Internal, fault.Environment)}, nil
 	}
 	w := event.WorkspaceAttached{Root: a.Root, Git: a.Git, Head: a.Head, Branch: a.Branch, Dirty: a.Dirty, Doing: a.Doing, Tree: a.Tree, Index: index,
-		TestCommands: a.TestCommands, Sandbox: g.Sandbox.Name() + ": " + g.Sandbox.Describe()}
+		TestCommands: a.TestCommands, InstructionsPath: a.InstructionsPath, Sandbox: g.Sandbox.Name() + ": " + g.Sandbox.Describe()}
 	if a.Instructions != "" {
 		w.Instructions, err = g.text(ctx, a.Instructions, maxInstructions)
 	}
@@ -98,8 +98,8 @@ func (g *Goal) look(ctx context.Context, s core.State, from, baseline string) (c
 		return o, err
 	}
 	o.Changes, o.More = capChanges(changes)
-	if tree == baseline {
-		return o, nil
+	if o.Instructions, err = g.changedInstructions(ctx, s, changes); err != nil || tree == baseline {
+		return o, err
 	}
 	against := changes
 	if from != baseline {

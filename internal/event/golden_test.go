@@ -46,7 +46,7 @@ type goldenContent struct {
 
 func readGolden(t *testing.T) []goldenLine {
 	t.Helper()
-	return slices.Concat(readLines(t, golden), readLines(t, goldenTravel), readLines(t, goldenCheckpoints), readLines(t, goldenMemory), readLines(t, goldenChildren))
+	return slices.Concat(readLines(t, golden), readLines(t, goldenTravel), readLines(t, goldenCheckpoints), readLines(t, goldenMemory), readLines(t, goldenInstructions), readLines(t, goldenChildren))
 }
 
 func readLines(t *testing.T, path string) []goldenLine {
@@ -202,7 +202,7 @@ func TestTheGoldenLedgerSetsEveryField(t *testing.T) {
 
 // after1 are the fields that were added after the golden ledger was written.
 var after1 = map[string]bool{
-	"turn_started.place": true, "operation_started.place": true, "workspace_attached.place": true,
+	"turn_started.place": true, "operation_started.place": true, "workspace_attached.place": true, "workspace_attached.instructions_path": true,
 	"operation_started.reserved": true, "operation_started.max_output": true, "test_completed.criterion": true, "verification_finished.given_up": true,
 	"progress_alarm.advice":    true,
 	"goal_received.worktree":   true,
@@ -213,7 +213,7 @@ var after1 = map[string]bool{
 // write makes the golden ledgers that are missing: payloads filled by
 // reflection, with what a legal history needs put in by hand.
 func write(t *testing.T) {
-	for path, fill := range map[string]func(*writer){golden: (*writer).first, goldenTravel: (*writer).travel, goldenCheckpoints: (*writer).checkpoints, goldenMemory: (*writer).memory,
+	for path, fill := range map[string]func(*writer){golden: (*writer).first, goldenTravel: (*writer).travel, goldenCheckpoints: (*writer).checkpoints, goldenMemory: (*writer).memory, goldenInstructions: (*writer).instructions,
 		goldenChildren: (*writer).children} {
 		if _, err := os.Stat(path); err == nil {
 			continue // never written again

@@ -369,8 +369,10 @@ type WorkspaceAttached struct {
 	Index string `json:"index,omitempty"`
 	// TestCommands are what belay found by looking at the repository.
 	TestCommands []string `json:"test_commands,omitempty"`
-	// Instructions are the repository's own words for agents (AGENTS.md).
-	Instructions Text `json:"instructions,omitzero"`
+	// Instructions are the repository's own words for agents, InstructionsPath
+	// the file at the root that holds them; "" in older events means AGENTS.md.
+	Instructions     Text   `json:"instructions,omitzero"`
+	InstructionsPath string `json:"instructions_path,omitempty"`
 	// Sandbox is how commands are confined on this machine, in words.
 	Sandbox string `json:"sandbox"`
 	// Place is the state directory and machine that the directory belongs to.

@@ -40,6 +40,7 @@ const (
 	TypeOperationReconciled  Type = "operation_reconciled"
 	TypeWorkspaceAttached    Type = "workspace_attached"
 	TypeWorkspaceObserved    Type = "workspace_observed"
+	TypeInstructionsFound    Type = "instructions_found"
 	TypeRepoStateMutated     Type = "repo_state_mutated"
 	TypeDiffUpdated          Type = "diff_updated"
 	TypeCheckpointCreated    Type = "checkpoint_created"
@@ -175,6 +176,9 @@ func (OperationReconciled) EventType() Type { return TypeOperationReconciled }
 // EventType returns TypeWorkspaceAttached.
 func (WorkspaceAttached) EventType() Type { return TypeWorkspaceAttached }
 
+// EventType returns TypeInstructionsFound.
+func (InstructionsFound) EventType() Type { return TypeInstructionsFound }
+
 // EventType returns TypeWorkspaceObserved.
 func (WorkspaceObserved) EventType() Type { return TypeWorkspaceObserved }
 
@@ -283,6 +287,7 @@ func init() {
 	register[OperationReconciled]()
 	register[WorkspaceAttached]()
 	register[WorkspaceObserved]()
+	register[InstructionsFound]()
 	register[RepoStateMutated]()
 	register[DiffUpdated]()
 	register[CheckpointCreated]()

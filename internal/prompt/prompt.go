@@ -1,11 +1,7 @@
 package prompt
 
 import (
-	"strings"
-	"unicode/utf8"
-
 	"belay/internal/core"
-	"belay/internal/event"
 	"belay/internal/model"
 	"belay/internal/tool"
 )
@@ -54,36 +50,13 @@ func Tools(ts []tool.Tool) []model.Tool {
 	return out
 }
 
-// System is the instructions and, behind them, the repository's own rules as
-// they were when the goal was attached to it.
+// System is the instructions and, behind them, the repository's own rules and
+// what earlier goals left, as they stood at the last compaction.
 func System(s core.State) string {
 	if s.Workspace == nil {
 		return instructions
 	}
-	return instructions + repositoryRules(s.Workspace.Instructions) + memory(s)
-}
-
-const rulesEnd = "</repository_rules>"
-
-func repositoryRules(t event.Text) string {
-	words := strings.TrimSpace(strings.ToValidUTF8(t.Head, "\uFFFD"))
-	if words == "" {
-		return ""
-	}
-	cut := t.Cut
-	if len(words) > MaxRules {
-		n := MaxRules
-		for !utf8.RuneStart(words[n]) {
-			n--
-		}
-		words, cut = words[:n], true
-	}
-	// The rules must not be able to end their own frame.
-	words = strings.ReplaceAll(words, "</repository_rules", "<\\/repository_rules")
-	if cut {
-		words += "\n[… the rest is in AGENTS.md …]"
-	}
-	return rulesHeading + words + "\n" + rulesEnd + "\n"
+	return instructions + rules(s) + memory(s)
 }
 
 // Measure returns how many leading bytes two request bodies have in common.

@@ -410,6 +410,8 @@ func (b *Builder) addFact(e event.Event) {
 		}
 	case event.ActionForbidden:
 		b.note(e, forbiddenWords(p))
+	case event.InstructionsFound:
+		b.note(e, foundInstructions(p, e.Seq))
 	case event.MemoryForgotten:
 		b.note(e, forgottenWords(p))
 	}

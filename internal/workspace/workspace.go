@@ -266,7 +266,9 @@ type Attached struct {
 	Dirty        []string
 	Tree         string
 	TestCommands []string
-	Instructions string // content of AGENTS.md at the root, if any
+	// Instructions is the beginning of the file at the root with the
+	// repository's words for agents, InstructionsPath its name, "" for none.
+	Instructions, InstructionsPath string
 }
 
 // File is a regular file's content and identity.
@@ -306,4 +308,14 @@ func (h *Held) Error() string {
 		who = fmt.Sprintf("goal %s (process %d)", h.Goal, h.PID)
 	}
 	return fmt.Sprintf("%s is being changed by %s: one goal at a time mutates one directory (wait for it, pause or cancel it, or isolate this goal in a worktree)", h.Root, who)
+}
+
+// InstructionNames are the files in which a repository keeps its words for
+// agents, by preference: of one folder, the first that is there counts.
+func InstructionNames() []string { return []string{"AGENTS.md", "CLAUDE.md"} }
+
+// RootInstructionNames are those that count at the root alone, after the
+// others.
+func RootInstructionNames() []string {
+	return []string{".github/copilot-instructions.md", ".cursorrules", "GEMINI.md"}
 }

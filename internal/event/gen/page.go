@@ -32,7 +32,7 @@ var groups = []struct {
 		event.TypeApprovalGranted, event.TypeApprovalDenied, event.TypeOperationStarted,
 		event.TypeOperationFinished, event.TypeOperationReconciled}},
 	{"workspace", "The repository as content.", []event.Type{
-		event.TypeWorkspaceAttached, event.TypeWorkspaceObserved, event.TypeRepoStateMutated, event.TypeDiffUpdated,
+		event.TypeWorkspaceAttached, event.TypeWorkspaceObserved, event.TypeInstructionsFound, event.TypeRepoStateMutated, event.TypeDiffUpdated,
 		event.TypeCheckpointCreated, event.TypeIndexChanged, event.TypeWorkspaceRestored, event.TypeWorkspacePacked, event.TypeWorkspaceMoved,
 		event.TypeEnvironmentCaptured}},
 	{"worktree", "Checkouts of goals' own, and what goes from one place to another.", []event.Type{

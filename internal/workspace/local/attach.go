@@ -46,7 +46,12 @@ func (w *Workspace) Attach(ctx context.Context) (workspace.Attached, error) {
 		return out, err
 	}
 	out.TestCommands = w.testCommands(files)
-	out.Instructions = string(w.head32k("AGENTS.md"))
+	for _, name := range append(workspace.InstructionNames(), workspace.RootInstructionNames()...) {
+		if words := w.head32k(name); strings.TrimSpace(string(words)) != "" {
+			out.Instructions, out.InstructionsPath = string(words), name
+			break
+		}
+	}
 	return out, nil
 }
 
