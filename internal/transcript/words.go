@@ -448,7 +448,7 @@ func headWords(p event.HeadMoved) string {
 func restoredWords(p event.WorkspaceRestored) string {
 	s := fmt.Sprintf("The repository was set back to checkpoint %s. What you know of its files is out of date.", line(p.Checkpoint))
 	if len(p.Kept) > 0 {
-		s += " Left alone, because somebody else changed them: " + paths(p.Kept, 0) + "."
+		s += " Left alone, because they are not this goal's: " + paths(p.Kept, 0) + "."
 	}
 	return s
 }

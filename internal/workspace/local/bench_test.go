@@ -34,6 +34,7 @@ func synthetic(b *testing.B, n, ignored int) string {
 		b.Fatal(err)
 	}
 	run(b, root, "init", "-q")
+	run(b, root, "config", "gc.auto", "0") // nothing in the background
 	run(b, root, "add", "-A")
 	run(b, root, "commit", "-qm", "all")
 	return root
@@ -201,5 +202,37 @@ func BenchmarkApplyAndObserve(b *testing.B) {
 				observe(b, w)
 			}
 		})
+	}
+}
+
+// BenchmarkCheckpoint is what a checkpoint costs beyond an event: to look at the
+// workspace after one file changed, and at what is staged, without and with a
+// change of that. The larger size has 200,000 ignored files.
+func BenchmarkCheckpoint(b *testing.B) {
+	for _, s := range []struct{ files, ignored int }{{5000, 2000}, {50_000, 200_000}} {
+		root := synthetic(b, s.files, s.ignored)
+		for _, staged := range []bool{false, true}[:1+5000/s.files] {
+			b.Run(fmt.Sprintf("%d/staged=%t", s.files, staged), func(b *testing.B) {
+				w := open2(b, root, Options{})
+				settled(b, w)
+				n := 0
+				defer cpu(b)()
+				for b.Loop() {
+					n++
+					if err := os.WriteFile(filepath.Join(root, "p00/q0/f1.go"), fmt.Appendf(nil, "%d %s", n, time.Now()), 0o644); err != nil {
+						b.Fatal(err)
+					}
+					if staged {
+						b.StopTimer()
+						run(b, root, "add", "p00/q0/f1.go")
+						b.StartTimer()
+					}
+					observe(b, w)
+					if _, err := w.Staged(context.Background()); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
 	}
 }
