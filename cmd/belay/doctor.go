@@ -157,6 +157,7 @@ var known = []struct{ name, what string }{
 	{"serve.json", "how the command line finds the belay serve that runs here; stale after one that was killed"},
 	{"serve.sock", "the socket of belay serve; left by one that was killed, the next one replaces it"},
 	{"symbols-1.db", "the index of symbols: a cache, made again when it is deleted"},
+	{"toolchains.json", "versions of the programs of this machine: a cache"},
 	{".probe", "held while a sandbox is probed, so that what a killed probe left can be removed"},
 	{"probes", "which sandboxes hold here, until the machine or belay changes: a cache"},
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"belay/internal/cli"
+	"belay/internal/environment/toolchain"
+	"belay/internal/sandbox/environ"
 	"belay/internal/symbols"
 	"belay/internal/symbols/gosource"
 	"belay/internal/symbols/helper"
@@ -57,21 +59,26 @@ func symbolsPath() (string, error) {
 	return p, nil
 }
 
-// indexes are the symbols of all workspaces of a state directory.
+// indexes are the symbols of all workspaces of a state directory, and the
+// versions of this machine's programs.
 type indexes struct {
 	store  *index.Store
 	helper *helper.Parser
+	tools  *toolchain.Machine
 }
 
 func openSymbols(state string) *indexes {
 	path, _ := symbolsPath() // doctor says what is wrong with it
 	h := helper.New(helper.Config{Path: path})
-	return &indexes{store: index.New(state, symbols.Parsers{gosource.Parser{}, h}), helper: h}
+	return &indexes{store: index.New(state, symbols.Parsers{gosource.Parser{}, h}), helper: h,
+		tools: toolchain.New(toolchain.Config{Dir: state, Env: environ.Environment(os.Environ())})}
 }
 
 func (x *indexes) of(ws workspace.Workspace) symbols.Index { return x.store.Of(ws) }
 
-func (x *indexes) close() error { return errors.Join(x.store.Close(), x.helper.Close()) }
+func (x *indexes) close() error {
+	return errors.Join(x.tools.Close(), x.store.Close(), x.helper.Close())
+}
 
 // doctorSymbols tries the program. Without it belay works, and says what it
 // does not see: that is no fault.

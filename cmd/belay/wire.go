@@ -144,7 +144,7 @@ func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() erro
 		NewTools: func(c effect.ToolConfig) effect.Tools {
 			return builtin.New(builtin.Config{Roots: c.Roots, TestCommand: c.Test, Git: c.Git, Children: c.Children, Scratch: filepath.Join(state, "push")})
 		},
-		Symbols:   marks.of,
+		Symbols: marks.of, Versions: marks.tools.Versions,
 		Secrets:   secrets(),
 		BaseEnv:   environ.Environment(os.Environ()),
 		Protected: []string{state, configDir()},

@@ -73,6 +73,9 @@ var rooms = []room{
 
 	{path: "internal/core", floor: core, pure: true},
 	{path: "internal/transcript", floor: core, pure: true},
+	// A list of files in, facts out.
+	{path: "internal/environment", floor: core, pure: true},
+	{path: "internal/environment/toolchain", floor: adapters},
 	// Events in, knowledge out: what outlives the goals of a repository.
 	{path: "internal/memory", floor: core, pure: true},
 
@@ -184,6 +187,7 @@ var pureMay = []exception{
 	{"internal/testdiff", "internal/lazyre", "an expression is a function of a text, whenever it is compiled"},
 	{"internal/core", "internal/ledger", "the core computes a goal's row, a plain struct of the port; the port's interface takes a context, so the import is listed here"},
 	{"internal/transcript", "internal/model", "the transcript makes the port's messages, plain structs; the port's interface takes a context, so the import is listed here"},
+	{"internal/environment", "internal/symbols", "a language is a function of a name, a status a plain struct; the port's interface takes a context, so the import is listed here"},
 	{"internal/workspace/edit", "github.com/aymanbagabas/go-udiff", "a diff is a function of two texts"},
 	{"internal/workspace/edit", "golang.org/x/text/encoding", "a charset is a table; decoding is a function of bytes"},
 	{"internal/redact", "net/url", "escaping and parsing a URL are functions of a text"},

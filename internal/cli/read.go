@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -115,6 +117,12 @@ func (a *app) show(w io.Writer, s core.Snapshot) {
 		fmt.Fprintln(w, "\ntodos")
 		for _, t := range s.Todos {
 			fmt.Fprintf(w, "  %-12s %s%s\n", t.Status, oneLine(t.Content), a.paint(dim, oneLine(todoNotes(s.Todos, t))))
+		}
+	}
+	if len(s.Environment) > 0 {
+		fmt.Fprintln(w, "\nenvironment")
+		for _, k := range slices.Sorted(maps.Keys(s.Environment)) {
+			fmt.Fprintf(w, "  %s: %s\n", oneLine(k), oneLine(s.Environment[k]))
 		}
 	}
 	if len(s.DiffStat) > 0 {

@@ -82,7 +82,6 @@ func (s *State) apply(e event.Event) {
 	switch p := e.Payload.(type) {
 	case event.ProgressAlarm:
 		s.Way.Warn(progress.Signal(p.Signal))
-	case event.EnvironmentCaptured:
 	default:
 		s.refuse(e, "no part of the core folds it")
 	}
@@ -546,6 +545,12 @@ func (s *State) applyWorkspace(e event.Event) bool {
 		s.addCheckpoint(e, p)
 	case event.IndexChanged:
 		s.Index = p.Index
+	case event.EnvironmentCaptured:
+		if p.Depth == event.DepthDeep {
+			s.Captured.Deep, s.Captured.Tree = p.Facts, s.Revision.Tree
+		} else {
+			s.Captured.Light = p.Facts
+		}
 	case event.WorkspaceRestored:
 	case event.TestCompleted:
 		s.addEvidence(e, p)

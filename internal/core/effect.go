@@ -23,6 +23,8 @@ type (
 		From, Baseline string
 		After          string // the op_id whose effect is looked at, if any
 		Head           uint64
+		// Deep asks for the facts of the index of symbols too.
+		Deep bool
 	}
 	// Compose builds the next request from the ledger through Head and counts
 	// it. Taken are the user messages it takes in.

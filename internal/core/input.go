@@ -166,10 +166,12 @@ type (
 
 // Results of effects.
 type (
-	// Attached is the result of Attach. Memory is what earlier goals left.
+	// Attached is the result of Attach. Memory is what earlier goals left,
+	// Environment what the tree is made of and what the machine offers for it.
 	Attached struct {
-		Workspace event.WorkspaceAttached
-		Memory    event.MemoryRecalled
+		Workspace   event.WorkspaceAttached
+		Memory      event.MemoryRecalled
+		Environment map[string]string
 	}
 	// AttachFailed says that the workspace cannot be used at all.
 	AttachFailed struct{ Fault fault.Fault }
@@ -268,7 +270,11 @@ type (
 	// Told is the result of Tell: the parent has it on record.
 	Told struct{}
 	// Observed is the result of Observe.
-	Observed struct{ Observation Observation }
+	Observed struct {
+		Observation Observation
+		// Symbols are the facts of the index, when they were asked for.
+		Symbols map[string]string
+	}
 )
 
 // Counted is the size of a request that is not sent yet, and the prices of the
@@ -308,6 +314,9 @@ type Observation struct {
 	DiffMore    int
 	// Instructions are the repository's words that are among the changes.
 	Instructions []event.InstructionsFound
+	// Environment is what the tree is made of now, when a file changed in which
+	// dependencies stand.
+	Environment map[string]string
 }
 
 // Proposal is one tool call of a response, with what the tool says of it by

@@ -239,6 +239,7 @@ func (w *step) noteObservation(o Observation, by string) {
 	w.emitBy(event.ActorRuntime, opOf(by), event.RepoStateMutated{From: w.s.Revision.Tree, Revision: rev, Changes: o.Changes, More: o.More, By: by})
 	w.emitBy(event.ActorRuntime, opOf(by), event.DiffUpdated{Revision: rev, Diff: o.Diff, Changes: o.DiffChanges, More: o.DiffMore})
 	w.noteInstructions(o.Instructions, by)
+	w.captured(event.DepthLight, o.Environment)
 }
 
 func opOf(by string) string {
@@ -261,6 +262,9 @@ func (w *step) observed(b Observed) {
 	}
 	needed := w.s.looking()
 	w.noteObservation(b.Observation, by)
+	if w.s.wantsDeep() {
+		w.captured(event.DepthDeep, b.Symbols)
+	}
 	switch {
 	case run != nil && w.worthKeeping(*run):
 		w.emitBy(event.ActorRuntime, run.Op, testCompleted(*run, b.Observation.Tree))

@@ -74,6 +74,10 @@ type Snapshot struct {
 	RecentTestFailures []TestFailure      `json:"recent_test_failures"`
 	Checkpoints        []Checkpoint       `json:"checkpoints,omitempty"`
 
+	// Environment are facts of the repository and the machine, as they were last
+	// captured.
+	Environment map[string]string `json:"environment,omitempty"`
+
 	Revision event.Revision       `json:"revision"`
 	Criteria []CriterionView      `json:"criteria"`
 	Missing  []string             `json:"missing,omitempty"`
@@ -181,7 +185,7 @@ func View(s State, recent []Entry) Snapshot {
 		Todos: s.Todos, Decisions: s.Decisions, LatestToolResult: s.LastOp, LatestDiff: s.Diff.Diff.Head,
 		LatestDiffWhole: s.Diff.Diff.Whole, DiffStat: s.Diff.Changes, PendingApprovals: s.Approvals.Pending,
 		CurrentAction: Doing(s), RecentFileContexts: s.RecentFiles, RecentTestFailures: s.Failures, Checkpoints: s.Checkpoints,
-		Revision: s.Revision, HandOff: s.HandOff, Timeline: recent}
+		Revision: s.Revision, HandOff: s.HandOff, Environment: s.Captured.All(), Timeline: recent}
 	if v.PendingApprovals == nil {
 		v.PendingApprovals = []approval.Pending{} // as after one that was answered
 	}

@@ -15,7 +15,7 @@ import (
 
 // StateSchema is the version of State's shape. A cached state of another
 // schema is ignored and rebuilt from the ledger.
-const StateSchema = 15
+const StateSchema = 16
 
 // State is where a goal stands: only ever the fold of its ledger. It is bounded:
 // it holds what decisions need, not the conversation.
@@ -147,6 +147,9 @@ type State struct {
 	// repository; Removed says that the goal's own checkout is gone.
 	Applied string `json:"applied,omitempty"`
 	Removed bool   `json:"removed,omitempty"`
+
+	// Captured is what was last known of the environment.
+	Captured Captured `json:"captured,omitzero"`
 
 	Evidence evidence.Shelf             `json:"evidence,omitempty"`
 	Checks   evidence.Checks            `json:"checks,omitempty"`

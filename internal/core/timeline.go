@@ -173,6 +173,11 @@ func describeWork(e event.Event) (name, detail string) {
 		return "operation_reconciled: " + string(p.Outcome), p.Reason
 	case event.WorkspaceAttached:
 		return string(e.Type), attachedLine(p)
+	case event.EnvironmentCaptured:
+		if p.Depth == event.DepthDeep {
+			return string(e.Type) + ": " + p.Depth, "" // how far the index was at that moment is no part of the goal's way
+		}
+		return string(e.Type) + ": " + p.Depth, factLine(p.Facts)
 	case event.RepoStateMutated:
 		return string(e.Type), fmt.Sprintf("revision %d by %s: %s", p.Revision.N, p.By, changeLine(p.Changes, p.More))
 	case event.DiffUpdated:

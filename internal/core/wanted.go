@@ -43,7 +43,7 @@ func Wanted(s State, fence uint64, by event.Actor) []Effect {
 		return es // one thing with side effects at a time
 	}
 	if s.looking() {
-		return append(es, Observe{From: s.Revision.Tree, Baseline: s.BaselineTree(), After: s.Unseen, Head: s.Mark})
+		return append(es, Observe{From: s.Revision.Tree, Baseline: s.BaselineTree(), After: s.Unseen, Head: s.Mark, Deep: s.wantsDeep()})
 	}
 	if s.Wait != nil && s.Wait.Reason == event.WaitRetry {
 		return append(es, Wake{At: s.Wait.Until})

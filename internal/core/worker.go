@@ -198,6 +198,7 @@ func (w *step) attached(b Attached) {
 	if len(b.Memory.Items) > 0 {
 		w.emitBy(event.ActorRuntime, "", b.Memory)
 	}
+	w.captured(event.DepthLight, b.Environment)
 }
 
 func (w *step) composed(b Composed) {

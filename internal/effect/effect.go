@@ -73,6 +73,9 @@ type Goal struct {
 	// Symbols is what is defined and used in the workspace; nil when that is not
 	// kept.
 	Symbols symbols.Index
+	// Versions says which versions of programs the machine has, and where; nil
+	// when that is not captured.
+	Versions func(ctx context.Context, root string, programs []string) map[string]string
 	// Secrets takes out of everything what must not be recorded, shown or sent;
 	// nil knows the shapes of keys alone.
 	Secrets *redact.Redactor

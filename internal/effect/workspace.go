@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"belay/internal/core"
+	"belay/internal/environment"
 	"belay/internal/event"
 	"belay/internal/failpoint"
 	"belay/internal/fault"
@@ -33,6 +35,7 @@ func (g *Goal) attach(ctx context.Context, s core.State) (core.Body, error) {
 		}
 		err = g.Workspace.Keep(ctx, g.ID+"/cp0", a.Tree)
 	}
+	facts := g.facts(ctx, a.Root, a.Files)
 	failpoint.Hit(failpoint.AttachKept)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -45,7 +48,7 @@ func (g *Goal) attach(ctx context.Context, s core.State) (core.Body, error) {
 	if a.Instructions != "" {
 		w.Instructions, err = g.text(ctx, a.Instructions, maxInstructions)
 	}
-	b := core.Attached{Workspace: w}
+	b := core.Attached{Workspace: w, Environment: facts}
 	if g.Recall != nil {
 		b.Memory = g.Recall(ctx, s, w.TestCommands)
 	}
@@ -66,7 +69,11 @@ func (g *Goal) observe(ctx context.Context, s core.State, e core.Observe) (core.
 		}
 		return core.AttachFailed{Fault: *asFault(err, fault.Internal, fault.Environment)}, nil
 	}
-	return core.Observed{Observation: o}, nil
+	b := core.Observed{Observation: o}
+	if e.Deep {
+		b.Symbols = g.deepFacts(ctx)
+	}
+	return b, nil
 }
 
 // look computes the present tree and, when it is another than before, what
@@ -98,6 +105,11 @@ func (g *Goal) look(ctx context.Context, s core.State, from, baseline string) (c
 		return o, err
 	}
 	o.Changes, o.More = capChanges(changes)
+	if slices.ContainsFunc(changes, func(c event.Change) bool { return environment.IsManifest(c.Path) }) {
+		if _, files, err := g.Workspace.Present(ctx); err == nil {
+			o.Environment = g.facts(ctx, g.Workspace.Root(), files)
+		}
+	}
 	if o.Instructions, err = g.changedInstructions(ctx, s, changes); err != nil || tree == baseline {
 		return o, err
 	}

@@ -463,7 +463,17 @@ type WorkspaceMoved struct {
 	Adopted bool `json:"adopted,omitempty"`
 }
 
-// EnvironmentCaptured is what the machine offers: tools and versions.
+// The depths of EnvironmentCaptured.
+const (
+	// DepthLight is what the tree is made of, what the machine offers, and where
+	// the task stands.
+	DepthLight = "light"
+	// DepthDeep is how much of the repository's symbols is known.
+	DepthDeep = "deep"
+)
+
+// EnvironmentCaptured is what the repository is made of and what the machine
+// offers: files, manifests, tools and versions, symbols.
 type EnvironmentCaptured struct {
 	Depth string            `json:"depth"` // light or deep
 	Facts map[string]string `json:"facts"`

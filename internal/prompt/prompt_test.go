@@ -264,6 +264,7 @@ func rich() core.State {
 	s.InDoubt = []operation.Op{{ID: "op5", Tool: "run_command", Access: event.Access{Command: "make deploy"}}}
 	s.Open = []operation.Op{{ID: "op9", Tool: "write_file", Phase: operation.Awaiting, Access: event.Access{Writes: []string{"parse/p.go"}}}}
 	s.Budget.Limits = event.Limits{Amount: event.Amount{Turns: 5, Steps: 40, Tokens: 100_000, CostMicros: 1_250_000, ToolMS: 90_000}, Deadline: 1_800_000_000_000_000}
+	s.Captured.Light = map[string]string{"files": "12", "toolchain go": "1.26.8 (/usr/bin/go)", "toolchain node": "not on PATH", "toolchain git": "2.39.5 (/usr/bin/git)", "toolchain make": "4.3 (/usr/bin/make)"}
 	s.Workspace = &event.WorkspaceAttached{Tree: "t0", Sandbox: "landlock and seccomp, no network"}
 	return s
 }

@@ -7,6 +7,7 @@ import (
 
 	"belay/internal/core"
 	"belay/internal/core/budget"
+	"belay/internal/environment"
 	"belay/internal/event"
 )
 
@@ -96,6 +97,9 @@ func render(s core.State, v core.Snapshot, k scale) string {
 	b.add("budget left: %s", budgetWords(s))
 	if v.GoalVersion > 1 {
 		b.add("goal version: %d", v.GoalVersion)
+	}
+	if have := environment.Toolchains(v.Environment); have != "" {
+		b.add("installed: %s", b.line(have))
 	}
 	if v.Sandbox == "" || v.Sandbox == "none" {
 		b.add("sandbox: none; commands run unconfined")

@@ -267,6 +267,7 @@ func (s *Service) ports(ctx context.Context, st core.State) (*effect.Goal, error
 	if s.Symbols != nil {
 		g.Symbols = s.Symbols(ws)
 	}
+	g.Versions = s.Versions
 	return g, nil
 }
 

@@ -57,6 +57,9 @@ type Config struct {
 	// Symbols is the index of a workspace's symbols, nil when none is kept. It is
 	// closed with the goal's ports.
 	Symbols func(workspace.Workspace) symbols.Index
+	// Versions says which versions of programs this machine has; nil when that is
+	// not captured.
+	Versions func(ctx context.Context, root string, programs []string) map[string]string
 	// NewTools makes the tools of a goal.
 	NewTools func(effect.ToolConfig) effect.Tools
 	// BaseEnv is the environment of commands.

@@ -194,6 +194,8 @@ type Index interface {
 
 // Status is how much of a repository an index covers.
 type Status struct {
+	// Looked says that the repository was looked at at all.
+	Looked bool `json:"looked"`
 	// Languages are the languages of the repository that are read, sorted.
 	Languages []Coverage `json:"languages,omitempty"`
 	// Pending are files that are not read yet, Failed those that could not be.

@@ -269,6 +269,8 @@ type Attached struct {
 	// Instructions is the beginning of the file at the root with the
 	// repository's words for agents, InstructionsPath its name, "" for none.
 	Instructions, InstructionsPath string
+	// Files are the files of Tree, sorted by path.
+	Files []Entry
 }
 
 // File is a regular file's content and identity.

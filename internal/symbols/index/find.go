@@ -143,6 +143,7 @@ func (f *Finder) Status(ctx context.Context) (symbols.Status, error) {
 	if err != nil || root == 0 {
 		return st, err
 	}
+	st.Looked = true
 	rows, err := db.QueryContext(ctx, `SELECT p.language, count(*), coalesce(sum(f.symbols), 0), count(f.id), coalesce(sum(f.failed <> ''), 0)
 		FROM paths p LEFT JOIN files f ON f.id = p.file WHERE p.root = ? GROUP BY p.language ORDER BY p.language`, root)
 	if err != nil {

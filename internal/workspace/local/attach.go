@@ -29,6 +29,7 @@ func (w *Workspace) Attach(ctx context.Context) (workspace.Attached, error) {
 	if out.Tree, err = w.observe(ctx); err != nil {
 		return out, err
 	}
+	out.Files = w.entries()
 	g := gitAbove(w.path)
 	if g.found() {
 		out.Git = layoutOf(g)

@@ -18,6 +18,11 @@ func (w *Workspace) Present(ctx context.Context) (string, []workspace.Entry, err
 	if err != nil {
 		return "", nil, err
 	}
+	return tree, w.entries(), nil
+}
+
+// entries are the files of the snapshot.
+func (w *Workspace) entries() []workspace.Entry {
 	var out []workspace.Entry
 	for _, d := range w.snap.dirs {
 		for _, e := range d.files {
@@ -25,7 +30,7 @@ func (w *Workspace) Present(ctx context.Context) (string, []workspace.Entry, err
 		}
 	}
 	slices.SortFunc(out, func(a, b workspace.Entry) int { return strings.Compare(a.Path, b.Path) })
-	return tree, out, nil
+	return out
 }
 
 // Content implements workspace.Workspace.
