@@ -41,6 +41,7 @@ var routesOf = map[string]struct {
 	"revise":         {routes: []string{"POST /v1/goals/{goal}/revise", "GET /v1/goals/{goal}/spec"}},
 	"reconcile":      {routes: []string{"POST /v1/goals/{goal}/reconcile", "POST /v1/goals/{goal}/look"}},
 	"checkpoints":    {routes: []string{"GET /v1/goals/{goal}"}},
+	"memory forget":  {routes: []string{"POST /v1/memory/forget", "GET /v1/memory"}},
 	"checkpoint":     {routes: []string{"POST /v1/goals/{goal}/checkpoint"}},
 	"next":           {routes: []string{"GET /v1/goals/{goal}"}},
 	"apply":          {routes: []string{"POST /v1/goals/{goal}/apply"}},

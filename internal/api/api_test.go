@@ -69,9 +69,14 @@ func (c counting) Follow(ctx context.Context, goal string, after uint64) iter.Se
 
 func newWorld(t testing.TB, l Limits) *world {
 	t.Helper()
+	return newWorldOn(t, l, memory.New(memory.Options{}))
+}
+
+// newWorldOn is a world on a ledger.
+func newWorldOn(t testing.TB, l Limits, store ledger.Ledger) *world {
+	t.Helper()
 	w := &world{t: t, secret: map[token.Scope]string{}, repo: t.TempDir(), closed: make(chan struct{}, 1000),
 		http: &http.Client{Transport: &http.Transport{}}}
-	store := memory.New(memory.Options{})
 	w.service = service.New(service.Config{
 		Ledger: store,
 		OpenModel: func(context.Context, string) (model.Model, error) {

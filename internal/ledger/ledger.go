@@ -104,6 +104,14 @@ type Ledger interface {
 	Close() error
 }
 
+// Finder is a store that finds an operation's events without reading the stream.
+// Stores need not be one.
+type Finder interface {
+	// OpSeqs returns the seqs of the events of one operation, in order. It may
+	// fail where Read would not, on a damaged index for instance.
+	OpSeqs(ctx context.Context, goal, op string) ([]uint64, error)
+}
+
 // Waker is a store that tells workers when to look for a goal. Stores need not
 // be one.
 type Waker interface {

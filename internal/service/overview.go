@@ -54,6 +54,12 @@ func (s *Service) at(ctx context.Context, r ledger.Row) (core.State, error) {
 
 // OperationEvents are the events of one operation, oldest first.
 func (s *Service) OperationEvents(ctx context.Context, goal, op string) ([]event.Event, error) {
+	if f, ok := s.Ledger.(ledger.Finder); ok {
+		// What an index cannot tell, the stream does.
+		if es, err := s.found(ctx, f, goal, op); err == nil && len(es) > 0 || ctx.Err() != nil {
+			return es, ctx.Err()
+		}
+	}
 	const page = 1000
 	var out []event.Event
 	for after := uint64(0); ; {
@@ -73,6 +79,23 @@ func (s *Service) OperationEvents(ctx context.Context, goal, op string) ([]event
 	}
 	if len(out) == 0 {
 		return nil, fmt.Errorf("%w: goal %s has no operation %s", ErrNoOperation, goal, op)
+	}
+	return out, nil
+}
+
+// found reads the events of an operation that a store finds.
+func (s *Service) found(ctx context.Context, f ledger.Finder, goal, op string) ([]event.Event, error) {
+	seqs, err := f.OpSeqs(ctx, goal, op)
+	if err != nil {
+		return nil, err
+	}
+	var out []event.Event
+	for _, seq := range seqs {
+		es, err := s.Ledger.Read(ctx, goal, seq-1, 1)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, es...)
 	}
 	return out, nil
 }

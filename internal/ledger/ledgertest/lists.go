@@ -12,6 +12,7 @@ import (
 )
 
 var listTests = map[string]func(*testing.T, Store){
+	"the events of an operation are found wherever they are":    listOperation,
 	"goals are listed newest first and filtered":                listGoals,
 	"the goals that a goal has started are listed by it":        listChildren,
 	"a goal whose row is lost is in Streams and can be rebuilt": listRebuild,
@@ -211,5 +212,32 @@ func listCache(t *testing.T, s Store) {
 	}
 	if _, err := b.LoadCache(background(t), "g2"); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("load of another goal: %v", err)
+	}
+}
+
+func listOperation(t *testing.T, s Store) {
+	l := s.Open(t)
+	f, ok := l.(ledger.Finder)
+	if !ok {
+		return // a store need not be one
+	}
+	var es []event.Event
+	for i := range 40 {
+		e := Message("x")
+		e.Op = []string{"op1", "", "op10", "op2"}[i%4]
+		es = append(es, e)
+	}
+	must(l.Append(background(t), ledger.Append{Goal: "g", Events: es, Row: RowOf("g")}))(t)
+	must(l.Append(background(t), ledger.Append{Goal: "h", Events: es[:4], Row: RowOf("h")}))(t)
+	for op, want := range map[string][]uint64{"op1": {1, 5, 9, 13, 17, 21, 25, 29, 33, 37}, "op10": {3, 7, 11, 15, 19, 23, 27, 31, 35, 39}, "op3": nil, "": nil, "op": nil} {
+		if got := must(f.OpSeqs(background(t), "g", op))(t); !slices.Equal(got, want) {
+			t.Errorf("operation %q: %v, want %v", op, got, want)
+		}
+	}
+	if got := must(f.OpSeqs(background(t), "h", "op1"))(t); !slices.Equal(got, []uint64{1}) {
+		t.Errorf("of another goal: %v", got)
+	}
+	if got := must(f.OpSeqs(background(t), "nobody", "op1"))(t); len(got) != 0 {
+		t.Errorf("of no goal: %v", got)
 	}
 }
