@@ -47,7 +47,6 @@ var routesOf = map[string]struct {
 	"apply":          {routes: []string{"POST /v1/goals/{goal}/apply"}},
 	"worktrees":      {routes: []string{"GET /v1/worktrees", "POST /v1/goals/{goal}/remove-worktree"}},
 	"rollback":       {routes: []string{"POST /v1/goals/{goal}/rollback"}},
-	"memory forget":  {routes: []string{"GET /v1/memory", "POST /v1/memory/forget"}},
 	"policy explain": {routes: []string{"POST /v1/policy/explain"}},
 	"policy list":    {routes: []string{"GET /v1/policy/rules"}},
 	"policy check":   {routes: []string{"POST /v1/policy/check"}},

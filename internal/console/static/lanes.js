@@ -1,5 +1,6 @@
 // Where the time went: lanes of what the model, the operations and the people
-// took, the tests as they came out, and the tokens as they were used.
+// took, the tests as they came out over the repository's revisions, and the
+// tokens as they were used up.
 
 import { h, fill, count, safe } from "./dom.js";
 import { get, goalPath } from "./api.js";
@@ -16,8 +17,8 @@ function svg(tag, attrs, ...children) {
 
 // spans reads the events as intervals by lane, and the points beside them.
 export function spans(es) {
-  const open = new Map(), out = { model: [], operations: [], waits: [] }, tests = [], tokens = [];
-  let used = 0, wait = null;
+  const open = new Map(), out = { model: [], operations: [], waits: [] }, tests = [], tokens = [], revisions = [];
+  let used = 0, wait = null, revision = null;
   const end = (key, at, lane, what) => {
     if (open.has(key)) out[lane].push({ from: open.get(key), to: at, what });
     open.delete(key);
@@ -33,7 +34,13 @@ export function spans(es) {
       case "model_failed": end("model", at, "model", e.type); break;
       case "operation_started": open.set(e.op_id, at); break;
       case "operation_finished": end(e.op_id, at, "operations", `${e.op_id} ${e.payload.tool}: ${e.payload.outcome}`); break;
-      case "test_completed": tests.push({ at, good: e.payload.exit_code === 0, what: e.payload.command }); break;
+      case "repo_state_mutated":
+        revision = e.payload.revision?.n ?? revision;
+        revisions.push({ at, n: revision, what: `revision ${revision} by ${e.payload.by}` });
+        break;
+      case "test_completed":
+        tests.push({ at, good: e.payload.exit_code === 0, what: e.payload.command + (revision === null ? "" : `, on revision ${revision}`) });
+        break;
     }
     if (wait && /^(goal_woken|goal_resumed|turn_started|goal_completed|goal_cancelled|goal_failed)$/.test(e.type)) {
       out.waits.push({ ...wait, to: at });
@@ -41,7 +48,7 @@ export function spans(es) {
     }
     if (e.type === "goal_waiting" || e.type === "goal_paused") wait = { from: at, what: `${e.type}: ${e.payload.reason}` };
   }
-  return { lanes: out, tests, tokens };
+  return { lanes: out, tests, tokens, revisions };
 }
 
 // scale maps instants to the page. What is only waited for is drawn no wider
@@ -67,13 +74,16 @@ function scale(lanes, from, to) {
 
 const seconds = (ms) => (ms < 60000 ? (ms / 1000).toFixed(1) + " s" : Math.round(ms / 60000) + " min");
 
-function draw(es) {
-  const { lanes, tests, tokens } = spans(es);
+// draw makes the picture; limit is the most tokens that the goal may use, 0 for
+// none.
+function draw(es, limit) {
+  const { lanes, tests, tokens, revisions } = spans(es);
   const from = Date.parse(es[0].time), to = Date.parse(es[es.length - 1].time);
   const x = scale(lanes, from, to);
   const sum = (l) => lanes[l].reduce((n, s) => n + s.to - s.from, 0);
   const words = `The model took ${seconds(sum("model"))} in ${lanes.model.length} requests, operations ${seconds(sum("operations"))}, waits ${seconds(sum("waits"))}; ` +
-    `${tests.filter((t) => t.good).length} of ${tests.length} test runs passed; ${count(tokens.at(-1)?.used || 0)} tokens.`;
+    `${tests.filter((t) => t.good).length} of ${tests.length} test runs passed, over ${revisions.length} changes of the repository; ` +
+    `${count(tokens.at(-1)?.used || 0)}${limit ? " of " + count(limit) : ""} tokens.`;
   const rows = Object.keys(lanes);
   const height = (rows.length + 3) * lane + 8;
   const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": words, class: "lanes" });
@@ -87,14 +97,25 @@ function draw(es) {
   });
   const ty = rows.length * lane;
   name("tests", ty);
+  for (const r of revisions) {
+    const at = x(r.at), mark = svg("text", { class: "revision", x: at + 3, y: ty + 9 }, title(r.what));
+    mark.append(`r${r.n}`);
+    picture.append(svg("line", { class: "revision", x1: at, x2: at, y1: ty + 2, y2: ty + lane - 4 }), mark);
+  }
   for (const t of tests) {
     // Passed and failed differ in shape too.
     const at = x(t.at), y = ty + lane / 2 - 1;
     picture.append(t.good ? svg("circle", { class: "good", cx: at, cy: y, r: 6 }, title("passed: " + t.what)) : svg("path", { class: "bad", d: `M${at - 5} ${y - 5}l10 10m0 -10l-10 10` }, title("failed: " + t.what)));
   }
   name("tokens", ty + lane);
-  const most = tokens.at(-1)?.used || 1, base = ty + 3 * lane;
-  picture.append(svg("polyline", { class: "tokens", points: [[from, 0], ...tokens.map((t) => [t.at, t.used]), [to, most]].map(([t, n]) => `${x(t)},${base - (n / most) * (2 * lane - 8)}`).join(" ") }));
+  const used = tokens.at(-1)?.used || 0, base = ty + 3 * lane;
+  // The limit is drawn once the use of it can be seen beside it.
+  const near = limit > 0 && used * 5 >= limit, most = Math.max(1, used, near ? limit : 0);
+  if (near) {
+    const y = base - (2 * lane - 8);
+    picture.append(svg("line", { class: "limit", x1: label, x2: width, y1: y, y2: y }, title(`limit: ${count(limit)} tokens`)));
+  }
+  picture.append(svg("polyline", { class: "tokens", points: [[from, 0], ...tokens.map((t) => [t.at, t.used]), [to, used]].map(([t, n]) => `${x(t)},${base - (n / most) * (2 * lane - 8)}`).join(" ") }));
   return [picture, h("p", { class: "dim" }, words)];
 }
 
@@ -105,9 +126,9 @@ export class Lanes {
     const d = h("details", { "data-keep": "lanes", ontoggle: async () => {
       if (!d.open) return;
       try {
-        const { head } = await get(goalPath(goal));
+        const { head, budget } = await get(goalPath(goal));
         const es = await get(`${goalPath(goal, "events")}?after=${Math.max(0, head - events)}&limit=${events}`);
-        fill(inside, draw(es), head > events && h("p", { class: "dim" }, `The newest ${events} events.`));
+        fill(inside, draw(es, budget?.limits?.tokens || 0), head > events && h("p", { class: "dim" }, `The newest ${events} events.`));
       } catch (e) { fill(inside, h("p", { class: "bad" }, e.message)); }
     } }, h("summary", {}, h("h2", {}, "Where the time went")), inside);
     this.element = h("section", { class: "card lanes-card" }, d);
