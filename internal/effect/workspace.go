@@ -28,6 +28,8 @@ const (
 // attach looks at the workspace for the first time and keeps what it found.
 func (g *Goal) attach(ctx context.Context, s core.State) (core.Body, error) {
 	a, err := g.Workspace.Attach(ctx)
+	facts := make(chan map[string]string, 1)
+	go func() { facts <- g.facts(ctx, a.Root, a.Files) }() // programs answer while git does
 	index := ""
 	if err == nil {
 		if index, err = g.staged(ctx); err != nil {
@@ -35,7 +37,6 @@ func (g *Goal) attach(ctx context.Context, s core.State) (core.Body, error) {
 		}
 		err = g.Workspace.Keep(ctx, g.ID+"/cp0", a.Tree)
 	}
-	facts := g.facts(ctx, a.Root, a.Files)
 	failpoint.Hit(failpoint.AttachKept)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -48,7 +49,7 @@ func (g *Goal) attach(ctx context.Context, s core.State) (core.Body, error) {
 	if a.Instructions != "" {
 		w.Instructions, err = g.text(ctx, a.Instructions, maxInstructions)
 	}
-	b := core.Attached{Workspace: w, Environment: facts}
+	b := core.Attached{Workspace: w, Environment: <-facts}
 	if g.Recall != nil {
 		b.Memory = g.Recall(ctx, s, w.TestCommands)
 	}

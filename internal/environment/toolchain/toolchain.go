@@ -26,7 +26,7 @@ const FileName = "toolchains.json"
 
 const (
 	// patience is how long a question waits for answers that are not known yet.
-	patience = 40 * time.Millisecond
+	patience = 25 * time.Millisecond
 	// askLimit is how long a program may take.
 	askLimit = 5 * time.Second
 	// maxKept bounds the cache.
@@ -39,7 +39,7 @@ type Config struct {
 	Dir string
 	// Env is the environment of commands; PATH is taken from it.
 	Env []string
-	// Patience is how long a question waits; 0 means 40 ms.
+	// Patience is how long a question waits; 0 means 25 ms.
 	Patience time.Duration
 }
 
