@@ -246,6 +246,7 @@ func launch(ctx context.Context, path string) (*process, wire.Hello, error) {
 	// Contents come over stdin; of this process's environment, with its keys, the
 	// program needs nothing.
 	pr.cmd.Env, pr.cmd.Dir, pr.cmd.Stderr = []string{"LC_ALL=C"}, "/", pr.said
+	pr.cmd.WaitDelay = time.Second
 	pr.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	in, err := pr.cmd.StdinPipe()
 	if err != nil {
@@ -294,6 +295,7 @@ func (pr *process) ask(ctx context.Context, req wire.Request, content []byte, li
 	if err == nil || ctx.Err() != nil {
 		return a, err
 	}
+	pr.kill() // only then has it said all that it says
 	if said := pr.said.line(); said != "" {
 		err = fmt.Errorf("%w (%s)", err, said)
 	}
