@@ -124,7 +124,7 @@ func TestTheConsole(t *testing.T) {
 
 	page.press("Where the time went")
 	page.until(`document.querySelectorAll(".lanes rect.model").length === 5 && document.querySelectorAll(".lanes rect.waits").length === 1 && document.querySelectorAll(".lanes circle.good").length === 1 && document.querySelectorAll(".lanes text.revision").length === 1`)
-	page.shows("1 of 1 test runs passed, over 1 changes of the repository")
+	page.shows("1 of 1 test runs passed, over 1 change of the repository")
 	page.until(`document.querySelector(".lanes circle.good title").textContent.includes("on revision 1")`)
 	if *pictures != "" {
 		page.eval(`document.querySelector(".lanes").scrollIntoView()`, nil)

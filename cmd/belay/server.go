@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -147,7 +148,8 @@ func named(at string) (c *client.Client, here bool, err error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, false, errors.New("name it as https://HOST:PORT, http://127.0.0.1:PORT or unix:PATH")
 	}
-	local := u.Hostname() == "localhost" || strings.HasPrefix(u.Hostname(), "127.") || u.Hostname() == "::1"
+	ip := net.ParseIP(u.Hostname())
+	local := u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 	if u.Scheme == "http" && !local {
 		return nil, false, errors.New("without TLS the token and the code would cross the network in clear: use https")
 	}

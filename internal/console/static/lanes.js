@@ -82,7 +82,7 @@ function draw(es, limit) {
   const x = scale(lanes, from, to);
   const sum = (l) => lanes[l].reduce((n, s) => n + s.to - s.from, 0);
   const words = `The model took ${seconds(sum("model"))} in ${lanes.model.length} requests, operations ${seconds(sum("operations"))}, waits ${seconds(sum("waits"))}; ` +
-    `${tests.filter((t) => t.good).length} of ${tests.length} test runs passed, over ${revisions.length} changes of the repository; ` +
+    `${tests.filter((t) => t.good).length} of ${tests.length} test runs passed, over ${revisions.length} change${revisions.length === 1 ? "" : "s"} of the repository; ` +
     `${count(tokens.at(-1)?.used || 0)}${limit ? " of " + count(limit) : ""} tokens.`;
   const rows = Object.keys(lanes);
   const height = (rows.length + 3) * lane + 8;
