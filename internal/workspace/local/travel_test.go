@@ -159,7 +159,8 @@ func TestMovingInNeverOverwritesWhatIsNotTheGoals(t *testing.T) {
 		"a clone with an edit":             {map[string]string{".gitignore": "*.o\n", "code": "1\nmine\n", "sub/x": "x\n"}, "code"},
 		"a clone with a file more":         {map[string]string{".gitignore": "*.o\n", "code": "1\n", "sub/x": "x\n", "notes": "mine\n"}, "notes"},
 		"an ignored file in the way":       {map[string]string{".gitignore": "*.o\nmade/\n", "code": "1\n", "sub/x": "x\n", "made/by/goal": "mine\n"}, ".gitignore"},
-		"a folder of others in the way":    {map[string]string{"code/": ""}, "code"},
+		"a folder of others in the way":    {map[string]string{".gitignore": "*.o\n", "code/built.o": "ignored"}, "code"},
+		"an empty folder in the way":       {map[string]string{"code/": "", "sub/x/deeper/": ""}, ""},
 		"an empty folder is nobody's":      {map[string]string{"empty/": ""}, ""},
 		"a link out of it in a file's way": {map[string]string{"sub": "-> /tmp"}, "sub"},
 	}
