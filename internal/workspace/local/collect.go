@@ -24,8 +24,8 @@ import (
 // Stores are the private directories of all workspaces of a state directory.
 type Stores struct {
 	Dir string
-	// crash, where a test sets it, is told of each failpoint.
-	crash func(failpoint.Name)
+	// crash, where a test sets it, is told of each instant.
+	crash func(instant)
 }
 
 var _ workspace.Stores = Stores{}
@@ -147,13 +147,12 @@ type collection struct {
 	store store
 	lock  *os.File
 	dry   bool
-	crash func(failpoint.Name)
+	crash func(instant)
 }
 
-func (c *collection) hit(n failpoint.Name) {
-	failpoint.Hit(n)
+func (c *collection) hit(i instant) {
 	if c.crash != nil {
-		c.crash(n)
+		c.crash(i)
 	}
 }
 
@@ -287,13 +286,15 @@ func (c *collection) drop(ctx context.Context, kept map[string]bool, refs []stri
 	if err := syncPath(filepath.Join(objects, "pack")); err != nil {
 		return storageFault(err)
 	}
-	c.hit(failpoint.StorePacked)
+	failpoint.Hit(failpoint.StorePacked)
+	c.hit(storePacked)
 	// The snapshot says what the store holds; one that says too much would have
 	// the next observation leave objects out.
 	if err := c.dropSnapshot(kept); err != nil {
 		return err
 	}
-	c.hit(failpoint.StoreForgot)
+	failpoint.Hit(failpoint.StoreForgot)
+	c.hit(storeForgot)
 	if err := c.dropRefs(ctx, refs); err != nil {
 		return err
 	}
@@ -379,7 +380,8 @@ func (c *collection) sweep(objects, pack string) error {
 		if err := os.Remove(filepath.Join(objects, "pack", e.Name())); err != nil {
 			return storageFault(err)
 		}
-		c.hit(failpoint.StoreSwept)
+		failpoint.Hit(failpoint.StoreSwept)
+		c.hit(storeSwept)
 	}
 	for i := range 256 {
 		dir := filepath.Join(objects, fmt.Sprintf("%02x", i))
@@ -394,7 +396,8 @@ func (c *collection) sweep(objects, pack string) error {
 			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
 				return storageFault(err)
 			}
-			c.hit(failpoint.StoreSwept)
+			failpoint.Hit(failpoint.StoreSwept)
+			c.hit(storeSwept)
 		}
 		if err := os.Remove(dir); err != nil {
 			return storageFault(err)

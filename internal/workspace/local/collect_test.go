@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"belay/internal/failpoint"
 	"belay/internal/workspace"
 )
 
@@ -94,9 +93,9 @@ func (o *observedStates) check(t *testing.T, when string, kept []string) {
 func (o *observedStates) collect(t *testing.T, at int, names ...string) (done []workspace.Collected, hits []string) {
 	t.Helper()
 	s := Stores{Dir: o.state}
-	s.crash = func(n failpoint.Name) {
-		if hits = append(hits, string(n)); len(hits) == at {
-			panic(killed{string(n)})
+	s.crash = func(i instant) {
+		if hits = append(hits, named[i]); len(hits) == at {
+			panic(killed{named[i]})
 		}
 	}
 	defer func() {
@@ -119,7 +118,7 @@ func TestACollectionRemovesWhatIsNotKeptAndNothingElse(t *testing.T) {
 	t.Parallel()
 	probe := manyStates(t, 1)
 	_, hits := probe.collect(t, 0, probe.trees[0], probe.index)
-	if len(hits) < 10 || !slices.Contains(hits, string(failpoint.StorePacked)) || !slices.Contains(hits, string(failpoint.StoreForgot)) || !slices.Contains(hits, string(failpoint.StoreSwept)) {
+	if len(hits) < 10 || !slices.Contains(hits, named[storePacked]) || !slices.Contains(hits, named[storeForgot]) || !slices.Contains(hits, named[storeSwept]) {
 		t.Fatalf("it came to %v", hits)
 	}
 	for _, at := range append(instants(hits), 5, 9, 0) {

@@ -64,16 +64,31 @@ type Workspace struct {
 	excludes map[string]excludesMemo
 	index    stagedMemo
 
-	// crash, where a test sets it, is told of each failpoint of a restore: a
+	// crash, where a test sets it, is told of each instant of a restore: a
 	// panic there is as near to a kill as one process comes.
-	crash func(failpoint.Name)
+	crash func(instant)
 }
 
-// hit marks an instant of a restore at which a crash is hardest to survive.
-func (w *Workspace) hit(n failpoint.Name) {
-	failpoint.Hit(n)
+// instant is a moment at which a crash is hardest to survive: a failpoint where
+// tests of this package can die too, many thousand times in one process. It is
+// a number, so that no failpoint's name gets into a release.
+type instant int
+
+const (
+	moveRemoved instant = iota
+	moveStaged
+	moveNamed
+	indexStaged
+	indexLocked
+	indexNamed
+	storePacked
+	storeForgot
+	storeSwept
+)
+
+func (w *Workspace) hit(i instant) {
 	if w.crash != nil {
-		w.crash(n)
+		w.crash(i)
 	}
 }
 

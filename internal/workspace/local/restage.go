@@ -244,7 +244,8 @@ func (w *Workspace) nameIndex(g gitDir, index string, was stamp, content []byte)
 	} else if err := os.Chmod(temp, 0o644); err != nil {
 		return storageFault(errors.Join(err, os.Remove(temp)))
 	}
-	w.hit(failpoint.IndexStaged)
+	failpoint.Hit(failpoint.IndexStaged)
+	w.hit(indexStaged)
 	if err := os.Link(temp, lock); err != nil {
 		err = errors.Join(err, os.Remove(temp))
 		if errors.Is(err, fs.ErrExist) {
@@ -252,14 +253,16 @@ func (w *Workspace) nameIndex(g gitDir, index string, was stamp, content []byte)
 		}
 		return storageFault(err)
 	}
-	w.hit(failpoint.IndexLocked)
+	failpoint.Hit(failpoint.IndexLocked)
+	w.hit(indexLocked)
 	if now, err := lstat(index); err == nil && now != was || err != nil && was != (stamp{}) {
 		return errors.Join(busyIndex(index), os.Remove(lock), os.Remove(temp))
 	}
 	if err := os.Rename(lock, index); err != nil {
 		return storageFault(errors.Join(err, os.Remove(lock), os.Remove(temp)))
 	}
-	w.hit(failpoint.IndexNamed)
+	failpoint.Hit(failpoint.IndexNamed)
+	w.hit(indexNamed)
 	if err := os.Remove(temp); err != nil {
 		return storageFault(err)
 	}

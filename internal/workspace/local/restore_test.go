@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"belay/internal/core"
-	"belay/internal/failpoint"
 	"belay/internal/workspace"
 )
 
@@ -307,6 +306,12 @@ func differ(t *testing.T, what string, want, got map[string]string) {
 
 type killed struct{ at string }
 
+// named are the instants in words.
+var named = map[instant]string{
+	moveRemoved: "removed", moveStaged: "staged", moveNamed: "named", indexStaged: "index staged", indexLocked: "index locked",
+	indexNamed: "index named", storePacked: "packed", storeForgot: "forgot", storeSwept: "swept",
+}
+
 // do restores, and with at > 0 dies at that failpoint of it; it returns the
 // failpoints that it came to.
 func (r *rolled) do(t *testing.T, to workspace.Restore, at int) (hits []string) {
@@ -316,9 +321,9 @@ func (r *rolled) do(t *testing.T, to workspace.Restore, at int) (hits []string) 
 		t.Fatal(err)
 	}
 	defer w.Close()
-	w.crash = func(n failpoint.Name) {
-		if hits = append(hits, string(n)); len(hits) == at {
-			panic(killed{string(n)})
+	w.crash = func(i instant) {
+		if hits = append(hits, named[i]); len(hits) == at {
+			panic(killed{named[i]})
 		}
 	}
 	defer func() {
@@ -403,9 +408,9 @@ func TestRollbacksByteForByte(t *testing.T) {
 			})
 		}
 	})
-	for _, n := range []failpoint.Name{failpoint.MoveRemoved, failpoint.MoveStaged, failpoint.MoveNamed, failpoint.IndexStaged, failpoint.IndexLocked, failpoint.IndexNamed} {
-		if !reached[string(n)] {
-			t.Errorf("no row comes to %s", n)
+	for _, i := range []instant{moveRemoved, moveStaged, moveNamed, indexStaged, indexLocked, indexNamed} {
+		if !reached[named[i]] {
+			t.Errorf("no row comes to %s", named[i])
 		}
 	}
 }

@@ -340,7 +340,8 @@ func (w *Workspace) moveIn(ctx context.Context, todo []delta, stamps map[string]
 		if err := w.root.Remove(d.path); err != nil {
 			return storageFault(err)
 		}
-		w.hit(failpoint.MoveRemoved)
+		failpoint.Hit(failpoint.MoveRemoved)
+		w.hit(moveRemoved)
 		for p := parent(d.path); p != "" && w.root.Remove(p) == nil; p = parent(p) {
 			continue // a folder that is not empty stays
 		}
@@ -360,7 +361,8 @@ func (w *Workspace) moveIn(ctx context.Context, todo []delta, stamps map[string]
 			_ = w.root.Remove(temp)
 			return err
 		}
-		w.hit(failpoint.MoveStaged)
+		failpoint.Hit(failpoint.MoveStaged)
+		w.hit(moveStaged)
 		if old[it.path].oldMode == noMode {
 			w.clear(it.path)
 		}
@@ -373,7 +375,8 @@ func (w *Workspace) moveIn(ctx context.Context, todo []delta, stamps map[string]
 			_ = w.root.Remove(temp)
 			return storageFault(fmt.Errorf("moving %s in: %w", it.path, err))
 		}
-		w.hit(failpoint.MoveNamed)
+		failpoint.Hit(failpoint.MoveNamed)
+		w.hit(moveNamed)
 		return nil
 	})
 	if err != nil {
