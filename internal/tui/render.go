@@ -7,7 +7,9 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"belay/internal/core"
 	"belay/internal/core/lifecycle"
+	"belay/internal/core/plan"
 	"belay/internal/event"
 	"belay/internal/terminal"
 )
@@ -81,7 +83,11 @@ func (s Screen) header() []string {
 	if a := s.doing(); a != "" {
 		parts = append(parts, a)
 	}
-	return []string{strings.Join(parts, "  "), s.paint(bold, line(v.Text))}
+	title := s.paint(bold, line(v.Text))
+	if n := v.Next; n.Who == core.NextUser && v.WaitReason == "" { // a question has a place of its own
+		title += "  " + s.paint(yellow, "you: "+line(n.What))
+	}
+	return []string{strings.Join(parts, "  "), title}
 }
 
 // doing is the current action with how long it has lasted.
@@ -144,7 +150,11 @@ func (s Screen) standing(n int) []string {
 		if mark == "" {
 			mark = "[ ]"
 		}
-		out = append(out, mark+" "+line(t.Content))
+		after := ""
+		if open := plan.OpenBefore(s.Snap.Todos, t); len(open) > 0 && t.Status == event.TodoPending {
+			after = s.paint(dim, "  after "+line(strings.Join(open, ", ")))
+		}
+		out = append(out, mark+" "+line(t.Content)+after)
 	}
 	if len(s.Snap.Todos) == 0 && s.Snap.Plan != nil {
 		for i, p := range s.Snap.Plan.Steps {

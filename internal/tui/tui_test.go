@@ -31,7 +31,7 @@ func running() core.Snapshot {
 	return core.Snapshot{Goal: "73c36d5ecbc8c2a4", Text: "Mend slug.Title so that it keeps digits", Status: lifecycle.Active,
 		CurrentAction: "running run_test: go test ./...",
 		Todos: []event.Todo{{ID: "a", Content: "read the code", Status: event.TodoCompleted}, {ID: "b", Content: "mend it", Status: event.TodoInProgress},
-			{ID: "c", Content: "run the tests"}},
+			{ID: "c", Content: "run the tests", Status: event.TodoPending, DependsOn: []string{"b"}}},
 		Criteria: []core.CriterionView{{Criterion: event.Criterion{ID: "tests", Command: "go test ./..."}, Result: event.Fail, Reason: "1 test failed on this tree"},
 			{Criterion: event.Criterion{ID: "scope", Text: "only slug/ is changed"}, Result: event.Pass}},
 		Budget: core.BudgetView{Limits: event.Limits{Amount: event.Amount{Steps: 40, CostMicros: 2_000_000}}, Used: event.Amount{Steps: 7, Tokens: 24_500, CostMicros: 131_000}}}
@@ -70,6 +70,7 @@ func TestScreens(t *testing.T) {
 	handed := running()
 	handed.Status, handed.PauseReason, handed.CurrentAction = lifecycle.Paused, event.PausedNoProg, ""
 	handed.HandOff = &event.GoalHandedOff{Why: "no progress: run_test was called 7 times"}
+	handed.Next = core.Next(handed)
 	done := running()
 	done.Status, done.How, done.CurrentAction = lifecycle.Completed, event.Verified, ""
 	typing, _ := screen(80, 24, running()).Key("s", "s")
