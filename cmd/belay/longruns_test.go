@@ -50,7 +50,9 @@ func randomStep(r *rand.Rand, n int, open *bool) string {
 func TestTenLongRunsAreRolledBackToEveryCheckpointAndForwardAgain(t *testing.T) {
 	t.Parallel()
 	for run := range 10 {
-		seed := rand.Uint64()
+		// The same ten each time: a run whose steps fail alike too often is handed
+		// off, and which one that is must not be left to chance.
+		seed := uint64(run + 1)
 		t.Run(fmt.Sprint(run), func(t *testing.T) {
 			t.Parallel()
 			t.Logf("seed %d", seed)
@@ -68,7 +70,7 @@ func TestTenLongRunsAreRolledBackToEveryCheckpointAndForwardAgain(t *testing.T) 
 				w.git("add", "a.txt")
 			}
 			steps, open := "steps:\n"+stepRead+stepFix, false
-			for n := range 16 {
+			for n := range 14 {
 				steps += randomStep(r, n, &open)
 			}
 			w.must(0, runToy(w.script(steps+stepTest+stepDone))...)
@@ -123,7 +125,7 @@ func everyCheckpoint(t *testing.T, w *world, goal string, git bool) {
 		if got != tree {
 			t.Errorf("%s: the tree is %s, want %s", name, got, tree)
 		}
-		if !git {
+		if !git || name == "end" { // the next rollback starts from it, and says what differs
 			return
 		}
 		snap, err := svc.PlanRollback(ctx, goal, name)
