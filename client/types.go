@@ -159,6 +159,18 @@ type Apply struct {
 	Tree      string `json:"tree,omitempty"`
 }
 
+// Fork begins a new goal where another one stood after an event; At 0 is the
+// latest. Text is its first message.
+type Fork struct {
+	At   uint64 `json:"at,omitempty"`
+	Text string `json:"text,omitempty"`
+}
+
+// GiveUp ends the right to advance a goal here; To says where it goes.
+type GiveUp struct {
+	To string `json:"to"`
+}
+
 // RemoveWorktree removes the checkout that a goal has of its own.
 type RemoveWorktree struct {
 	// Discard removes it also when its result was applied nowhere.

@@ -136,11 +136,12 @@ func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() erro
 			mine.Lock, mine.Goal = true, goal
 			return local.Open(ctx, root, mine)
 		},
-		Checkouts:   local.Checkouts{Dir: g.worktrees, Options: at},
-		Bring:       func(repo string) (workspace.Bring, []string, error) { return loadBring(configDir(), repo) },
-		PickSandbox: boxes.chooser.Pick,
-		OpenSandbox: func(ctx context.Context, name string) (sandbox.Sandbox, error) { return boxes.open(ctx, name) },
-		OpenModel:   func(_ context.Context, spec string) (model.Model, error) { return openModel(spec) },
+		Checkouts:     local.Checkouts{Dir: g.worktrees, Options: at},
+		ReadWorkspace: func(ctx context.Context, root string) (workspace.Workspace, error) { return local.Open(ctx, root, at) },
+		Bring:         func(repo string) (workspace.Bring, []string, error) { return loadBring(configDir(), repo) },
+		PickSandbox:   boxes.chooser.Pick,
+		OpenSandbox:   func(ctx context.Context, name string) (sandbox.Sandbox, error) { return boxes.open(ctx, name) },
+		OpenModel:     func(_ context.Context, spec string) (model.Model, error) { return openModel(spec) },
 		NewTools: func(c effect.ToolConfig) effect.Tools {
 			return builtin.New(builtin.Config{Roots: c.Roots, TestCommand: c.Test, Git: c.Git, Children: c.Children, Scratch: filepath.Join(state, "push")})
 		},

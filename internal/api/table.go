@@ -50,6 +50,8 @@ func readRoutes() []route {
 		raw("/v1/goals/{goal}/operations/{op}/output", token.Watch, "the whole output of an operation", "text/plain", output),
 		raw("/v1/goals/{goal}/operations/{op}/stream", token.Watch, "what a running command prints (output), until the operation ends (end)", "text/event-stream", followOutput),
 		ask("/v1/goals/{goal}/operations/{op}/suggest", token.Watch, "the narrowest rules that would have allowed what is asked", suggest),
+		raw("/v1/goals/{goal}/export", token.Watch, "a goal as one portable file, or its events alone", "application/zstd", export,
+			query{"format", "string", "bundle (the default), jsonl (the events, one JSON object a line), or jsonl-redacted (without the names of paths, user and machine)"}),
 		ask("/v1/worktrees", token.Watch, "the checkouts that goals have of their own", worktrees),
 		raw("/v1/artifacts/{sha256}", token.Watch, "content by its address, whole or in ranges", "application/octet-stream", artifact),
 	}
@@ -60,12 +62,16 @@ func commandRoutes() []route {
 	start.status = 201
 	back := tell("/v1/goals/{goal}/rollback", token.Operate, "say what a rollback would change, or do what was said", rollback)
 	back.command = false // it names the tree it begins from, so it cannot be done twice
+	forked := tell("/v1/goals/{goal}/fork", token.Operate, "begin a new goal where another one stood, in a worktree; a worker takes it up", fork)
+	forked.status, forked.command = 201, false
 	bring := tell("/v1/goals/{goal}/apply", token.Operate, "say what bringing a goal's result to the user's directory or a branch would change, or do what was said", applyResult)
 	bring.command = false // likewise
 	return []route{
 		start,
 		back,
 		bring,
+		forked,
+		tell("/v1/goals/{goal}/give-up", token.Operate, "end the right to advance a goal here: it goes on where its export is imported", giveUp),
 		tell("/v1/goals/{goal}/remove-worktree", token.Operate, "remove the checkout that a goal has of its own; its history stays", removeWorktree),
 		tell("/v1/goals/{goal}/checkpoint", token.Operate, "name the state of the workspace, for a later rollback", checkpoint),
 		tell("/v1/goals/{goal}/approve", token.Answer, "answer yes: to an operation, a plan, a manual criterion or a claim", approve),

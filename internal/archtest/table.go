@@ -67,6 +67,8 @@ var rooms = []room{
 	{path: "internal/recall", floor: machines},
 	{path: "internal/symbols", floor: machines},
 	{path: "internal/tool/control", floor: machines, pure: true},
+	// The one portable file of a goal: bytes in, bytes out.
+	{path: "internal/bundle", floor: machines},
 	// Bytes in, bytes out: it stands below the adapters because both the
 	// workspace and the tools may need it.
 	{path: "internal/workspace/edit", floor: machines, pure: true},

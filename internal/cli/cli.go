@@ -252,7 +252,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(a.demoCommand(), a.runCommand(), a.resumeCommand(), a.attendCommand(), a.attachCommand(), a.topCommand(), a.workerCommand(), a.serveCommand(), a.tokenCommand())
 	root.AddCommand(a.readCommands()...)
 	root.AddCommand(a.answerCommands()...)
-	root.AddCommand(a.applyCommand(), a.worktreesCommand(), a.checkpointCommand(), a.checkpointsCommand(), a.rollbackCommand(), a.gcCommand())
+	root.AddCommand(a.applyCommand(), a.worktreesCommand(), a.forkCommand(), a.exportCommand(), a.importCommand(), a.checkpointCommand(), a.checkpointsCommand(), a.rollbackCommand(), a.gcCommand())
 	root.AddCommand(a.policyCommand())
 	root.AddCommand(a.doctorCommand(), a.versionCommand(), a.manCommand())
 	root.AddCommand(a.More...)

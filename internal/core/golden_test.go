@@ -163,3 +163,15 @@ func TestTheLedgerOfVersion1FoldsToWhatItSaid(t *testing.T) {
 		t.Errorf("the snapshot shows %s with %d entries", v.Status, len(v.Timeline))
 	}
 }
+
+func TestTheGoldenLedgerOfWorktreesFolds(t *testing.T) {
+	t.Parallel()
+	es := readGolden(t, "golden-worktree.jsonl")["goal-worktree"]
+	s := core.Fold(core.State{}, es)
+	if s.Refuse != "" {
+		t.Fatal(s.Refuse)
+	}
+	if s.Left != nil || s.Copy || s.Moved != nil || s.ForkedFrom == nil || !s.Removed || s.Applied != "tree0" {
+		t.Errorf("left %v, copy %v, moved %v, forked %v, removed %v, applied %q", s.Left, s.Copy, s.Moved, s.ForkedFrom, s.Removed, s.Applied)
+	}
+}

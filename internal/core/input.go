@@ -110,6 +110,35 @@ type (
 		Of          ApplyOf
 		Observation Observation
 	}
+	// GiveUp ends the right to advance the goal here. Observation is what its
+	// workspace is now.
+	GiveUp struct {
+		To          string
+		Observation Observation
+	}
+	// Import makes a goal that came in a file one of this place: the directory
+	// Repo holds its tree. A copy is only looked at.
+	Import struct {
+		Place, Repo string
+		Copy        bool
+		// Rules, Protected and Sandbox are the user's own here.
+		Rules     []event.Rule
+		Protected []string
+		Sandbox   string
+	}
+	// Fork begins a goal where goal From stood after its event At: the state that
+	// it is stepped on is the fold of copies of that goal's events. Repo holds
+	// Tree.
+	Fork struct {
+		From     string
+		At       uint64
+		Hash     string
+		Tree     string
+		Place    string
+		Repo     string
+		Worktree *event.Worktree
+		Text     string
+	}
 	// RemoveWorktree has the goal's own checkout removed, with Discard also when
 	// its result is nowhere else.
 	RemoveWorktree struct {
@@ -348,6 +377,9 @@ func (MarkCheckpoint) isInput() {}
 func (Rollback) isInput()       {}
 func (ApplyResult) isInput()    {}
 func (RemoveWorktree) isInput() {}
+func (GiveUp) isInput()         {}
+func (Import) isInput()         {}
+func (Fork) isInput()           {}
 func (Adopt) isInput()          {}
 func (Packed) isInput()         {}
 func (Moved) isInput()          {}

@@ -125,7 +125,7 @@ func (s *State) applyMoved(e event.Event) bool {
 	case event.HeadAnswered:
 		s.Moved = nil
 	default:
-		return false
+		return s.applyJourney(e)
 	}
 	return true
 }

@@ -52,6 +52,12 @@ func (w *step) fromPeople() (bool, error) {
 		return true, w.rollBack(b)
 	case ApplyResult:
 		return true, w.applyResult(b)
+	case GiveUp:
+		return true, w.giveUp(b)
+	case Import:
+		return true, w.importGoal(b)
+	case Fork:
+		return true, w.fork(b)
 	case RemoveWorktree:
 		return true, w.removeWorktree(b)
 	case Forget:

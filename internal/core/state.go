@@ -15,7 +15,7 @@ import (
 
 // StateSchema is the version of State's shape. A cached state of another
 // schema is ignored and rebuilt from the ledger.
-const StateSchema = 16
+const StateSchema = 17
 
 // State is where a goal stands: only ever the fold of its ledger. It is bounded:
 // it holds what decisions need, not the conversation.
@@ -147,6 +147,11 @@ type State struct {
 	// repository; Removed says that the goal's own checkout is gone.
 	Applied string `json:"applied,omitempty"`
 	Removed bool   `json:"removed,omitempty"`
+	// Left says that the goal was given up and goes on elsewhere; Copy that it is
+	// a copy of one that does. ForkedFrom is where a forked goal comes from.
+	Left       *event.GoalGivenUp `json:"left,omitempty"`
+	Copy       bool               `json:"copy,omitempty"`
+	ForkedFrom *Origin            `json:"forked_from,omitempty"`
 
 	// Captured is what was last known of the environment.
 	Captured Captured `json:"captured,omitzero"`

@@ -67,7 +67,10 @@ func Step(s State, in Input) (Ready, error) {
 	if _, starting := in.Body.(Start); starting != (s.Head == 0) {
 		return Ready{}, fmt.Errorf("%w: a goal starts once and first", ErrInput)
 	}
-	err := w.dispatch()
+	err := s.leaves(in.Body)
+	if err == nil {
+		err = w.dispatch()
+	}
 	if err == nil {
 		err = w.err
 	}

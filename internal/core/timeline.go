@@ -188,24 +188,6 @@ func describeWork(e event.Event) (name, detail string) {
 		return string(e.Type), "what is staged was changed by " + p.By
 	case event.WorkspaceRestored:
 		return string(e.Type), p.Checkpoint
-	case event.HeadMoved:
-		by := p.By
-		if by == "" {
-			by = "the move to another directory"
-		}
-		return string(e.Type), movedWords(p) + ", by " + by
-	case event.HeadAnswered:
-		if p.GoOn {
-			return "head_answered: go on", ""
-		}
-		return "head_answered: stop", ""
-	case event.ResultApplied:
-		return string(e.Type), appliedLine(p)
-	case event.WorktreeRemoved:
-		if p.Discarded {
-			return string(e.Type), p.Dir + ", with a result that was not applied"
-		}
-		return string(e.Type), p.Dir
 	case event.WorkspacePacked:
 		if p.Failed != "" {
 			return "workspace_not_packed", p.Failed
@@ -218,7 +200,7 @@ func describeWork(e event.Event) (name, detail string) {
 	case event.Damaged:
 		return "damaged: " + string(e.Type), p.Reason
 	}
-	return string(e.Type), ""
+	return describeJourney(e)
 }
 
 // attachedLine says what the goal found, what belay takes for its tests, and

@@ -15,7 +15,7 @@ import (
 // are only the holder's to look at. A worker's name must therefore be new for
 // every driver: one that lost its memory is another worker.
 func Wanted(s State, fence uint64, by event.Actor) []Effect {
-	if s.Refuse != "" {
+	if s.Refuse != "" || s.Left != nil || s.Copy {
 		return nil
 	}
 	if fence == s.Fence && s.away() && (s.Status == lifecycle.Active || s.Status == lifecycle.Verifying) {
@@ -130,7 +130,7 @@ func (s State) mail() []uint64 {
 
 // Runnable reports whether a worker would have something to do.
 func (s State) Runnable(now moment.Time) bool {
-	if s.Refuse != "" {
+	if s.Refuse != "" || s.Left != nil || s.Copy {
 		return false
 	}
 	if s.Status.Final() || s.Status == lifecycle.Paused {

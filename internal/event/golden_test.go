@@ -46,7 +46,7 @@ type goldenContent struct {
 
 func readGolden(t *testing.T) []goldenLine {
 	t.Helper()
-	return slices.Concat(readLines(t, golden), readLines(t, goldenTravel), readLines(t, goldenCheckpoints), readLines(t, goldenMemory), readLines(t, goldenInstructions), readLines(t, goldenChildren))
+	return slices.Concat(readLines(t, golden), readLines(t, goldenTravel), readLines(t, goldenCheckpoints), readLines(t, goldenMemory), readLines(t, goldenInstructions), readLines(t, goldenChildren), readLines(t, goldenWorktree))
 }
 
 func readLines(t *testing.T, path string) []goldenLine {
@@ -214,7 +214,7 @@ var after1 = map[string]bool{
 // reflection, with what a legal history needs put in by hand.
 func write(t *testing.T) {
 	for path, fill := range map[string]func(*writer){golden: (*writer).first, goldenTravel: (*writer).travel, goldenCheckpoints: (*writer).checkpoints, goldenMemory: (*writer).memory, goldenInstructions: (*writer).instructions,
-		goldenChildren: (*writer).children} {
+		goldenChildren: (*writer).children, goldenWorktree: (*writer).worktree} {
 		if _, err := os.Stat(path); err == nil {
 			continue // never written again
 		}

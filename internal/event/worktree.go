@@ -29,6 +29,9 @@ const (
 	TypeWorktreeRemoved Type = "worktree_removed"
 	TypeHeadMoved       Type = "head_moved"
 	TypeHeadAnswered    Type = "head_answered"
+	TypeGoalGivenUp     Type = "goal_given_up"
+	TypeGoalImported    Type = "goal_imported"
+	TypeGoalForked      Type = "goal_forked"
 )
 
 // ResultApplied says that what a goal did was brought to the user's directory or
@@ -77,6 +80,56 @@ type HeadAnswered struct {
 	GoOn bool `json:"go_on"`
 }
 
+// GoalGivenUp ends the right to advance the goal at a place, under a new fence: it
+// goes on where the file that it was exported to is imported.
+type GoalGivenUp struct {
+	To    string `json:"to"`
+	Place string `json:"place,omitempty"`
+	// Tree is the workspace's tree then.
+	Tree string `json:"tree"`
+}
+
+// GoalImported says that the goal came in a file, under a new fence. What the
+// user's configuration says at the new place counts from here on.
+type GoalImported struct {
+	From  string `json:"from,omitempty"`
+	Place string `json:"place,omitempty"`
+	// Repo is the directory that holds the tree there.
+	Repo string `json:"repo,omitempty"`
+	Tree string `json:"tree,omitempty"`
+	// Copy says that the goal goes on where it was exported: this is to look at.
+	Copy      bool     `json:"copy,omitempty"`
+	Rules     []Rule   `json:"rules,omitempty"`
+	Protected []string `json:"protected,omitempty"`
+	Sandbox   string   `json:"sandbox,omitempty"`
+}
+
+// GoalForked begins a goal where another one stood after an event. The events
+// before this one are copies of that goal's, with the same ids and times; what
+// was open then has been closed.
+type GoalForked struct {
+	From string `json:"from"`
+	// At is the last event that was copied, Hash its hash in the other stream.
+	At   uint64 `json:"at"`
+	Hash string `json:"hash"`
+	Tree string `json:"tree"`
+	// Place, Repo and Worktree are where it works.
+	Place    string    `json:"place,omitempty"`
+	Repo     string    `json:"repo"`
+	Worktree *Worktree `json:"worktree,omitempty"`
+	// Limits are of a budget of its own, of which nothing is used.
+	Limits Limits `json:"limits,omitzero"`
+}
+
+// EventType returns TypeGoalGivenUp.
+func (GoalGivenUp) EventType() Type { return TypeGoalGivenUp }
+
+// EventType returns TypeGoalImported.
+func (GoalImported) EventType() Type { return TypeGoalImported }
+
+// EventType returns TypeGoalForked.
+func (GoalForked) EventType() Type { return TypeGoalForked }
+
 // EventType returns TypeHeadMoved.
 func (HeadMoved) EventType() Type { return TypeHeadMoved }
 
@@ -94,4 +147,7 @@ func init() {
 	register[WorktreeRemoved]()
 	register[HeadMoved]()
 	register[HeadAnswered]()
+	register[GoalGivenUp]()
+	register[GoalImported]()
+	register[GoalForked]()
 }

@@ -51,6 +51,10 @@ type Ledger interface {
 	// so does one that is missing between two others; what follows it stays
 	// readable. A goal without events has nothing to read: that is no error.
 	Read(ctx context.Context, goal string, after uint64, limit int) ([]event.Event, error)
+	// Records returns up to limit records with Seq > after as they are stored,
+	// with their chain hashes, for a copy that is the same byte for byte. One
+	// that cannot be read is an error.
+	Records(ctx context.Context, goal string, after uint64, limit int) ([]Stored, error)
 	// Follow yields every event with Seq > after, then one caught-up marker,
 	// then events as they are appended by any process, until ctx ends (it then
 	// ends without an error). Nothing is skipped or repeated. A goal may be
@@ -156,8 +160,12 @@ type Append struct {
 	Head uint64
 	// Fence is the fence that the goal's row must have. It is checked before
 	// Head: a stale holder learns that it is stale.
-	Fence     uint64
-	Events    []event.Event
+	Fence  uint64
+	Events []event.Event
+	// Copied is how many of the first events are copies of events that stood in
+	// a stream before: they keep their times, which the caller has checked never
+	// run backwards.
+	Copied    int
 	Artifacts []event.Artifact
 	// Row is the goal's row after the events. The store sets Head, Created,
 	// Updated and keeps the lease columns.
@@ -241,6 +249,12 @@ type Ticket struct {
 	Takeover bool
 	// Previous is the owner it was taken from.
 	Previous string
+}
+
+// Stored is a record as it is stored, with its chain hash.
+type Stored struct {
+	Record event.Record
+	Hash   string
 }
 
 // Item is one thing that Follow yields.

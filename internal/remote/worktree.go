@@ -2,7 +2,9 @@ package remote
 
 import (
 	"context"
+	"io"
 	"net/http"
+	"net/url"
 
 	"belay/client"
 	"belay/internal/core"
@@ -39,4 +41,39 @@ func (d *Door) RemoveWorktree(ctx context.Context, goal string, discard bool) er
 func (d *Door) Worktrees(ctx context.Context) ([]service.WorktreeOf, error) {
 	list, err := client.Call[[]service.WorktreeOf](ctx, d.c, http.MethodGet, "/v1/worktrees", nil)
 	return list, told(err)
+}
+
+// Fork implements service.Door.
+func (d *Door) Fork(ctx context.Context, goal string, r service.ForkRequest) (service.Started, error) {
+	g, err := post[client.Started](d, goal, "fork", client.Fork{At: r.At, Text: r.Text})(ctx)
+	return service.Started{Goal: g.Goal, Warnings: g.Warnings}, told(err)
+}
+
+// GiveUp implements service.Door.
+func (d *Door) GiveUp(ctx context.Context, goal, to string) error {
+	return say(ctx, post[core.Snapshot](d, goal, "give-up", client.GiveUp{To: to}))
+}
+
+// Bundle implements service.Door.
+func (d *Door) Bundle(ctx context.Context, goal string, out io.Writer) error {
+	return d.stream(ctx, "/v1/goals/"+url.PathEscape(goal)+"/export", out)
+}
+
+// ExportLines implements service.Door.
+func (d *Door) ExportLines(ctx context.Context, goal string, private bool, out io.Writer) error {
+	format := "jsonl"
+	if private {
+		format = "jsonl-redacted"
+	}
+	return d.stream(ctx, "/v1/goals/"+url.PathEscape(goal)+"/export?format="+format, out)
+}
+
+func (d *Door) stream(ctx context.Context, path string, out io.Writer) error {
+	answer, err := d.c.Do(ctx, http.MethodGet, path, nil, nil)
+	if err != nil {
+		return told(err)
+	}
+	defer answer.Body.Close()
+	_, err = io.Copy(out, answer.Body)
+	return err
 }

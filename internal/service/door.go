@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"io"
 	"iter"
 
 	"belay/internal/core"
@@ -53,6 +54,9 @@ type Reader interface {
 	Audit(ctx context.Context, goal string) (ledger.Audit, error)
 	Held(ctx context.Context, goal string) (bool, error)
 	Worktrees(ctx context.Context) ([]WorktreeOf, error)
+	// Bundle writes a goal as one portable file, ExportLines its events alone.
+	Bundle(ctx context.Context, goal string, out io.Writer) error
+	ExportLines(ctx context.Context, goal string, private bool, out io.Writer) error
 }
 
 // Teller is the part that sends what people say to a goal.
@@ -75,6 +79,8 @@ type Teller interface {
 	PlanApply(ctx context.Context, goal string, r ApplyRequest) (ApplyPlan, error)
 	Apply(ctx context.Context, goal string, p ApplyPlan) (core.Snapshot, error)
 	RemoveWorktree(ctx context.Context, goal string, discard bool) error
+	Fork(ctx context.Context, goal string, r ForkRequest) (Started, error)
+	GiveUp(ctx context.Context, goal, to string) error
 }
 
 // Ruler is the part about what needs no question.

@@ -41,6 +41,9 @@ type Config struct {
 	OpenWorkspace func(ctx context.Context, root, goal string) (workspace.Workspace, error)
 	// Stores are where the observed states of all workspaces are kept.
 	Stores workspace.Stores
+	// ReadWorkspace opens a directory to look at what is kept of it, without its
+	// lock.
+	ReadWorkspace func(ctx context.Context, root string) (workspace.Workspace, error)
 	// Checkouts keeps the checkouts of goals that have one of their own.
 	Checkouts workspace.Checkouts
 	// Bring is what a goal's own checkout gets beside the files that count, by

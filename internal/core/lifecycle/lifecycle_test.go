@@ -95,8 +95,10 @@ func TestOnlyVerifyingCompletes(t *testing.T) {
 func TestTheFenceIsRaisedByWhatMakesOldWorkStale(t *testing.T) {
 	t.Parallel()
 	// DESIGN section 5: pausing, cancelling, revising the goal and starting a
-	// verification; taking over raises it in the store.
-	want := []event.Type{event.TypeGoalPaused, event.TypeGoalCancelled, event.TypeGoalRevised, event.TypeVerificationStarted}
+	// verification; taking over raises it in the store. So does
+	// another place, or another goal.
+	want := []event.Type{event.TypeGoalPaused, event.TypeGoalCancelled, event.TypeGoalRevised, event.TypeVerificationStarted,
+		event.TypeGoalGivenUp, event.TypeGoalImported, event.TypeGoalForked}
 	for _, typ := range event.Types() {
 		if got := lifecycle.RaisesFence(typ); got != slices.Contains(want, typ) {
 			t.Errorf("%s raises the fence: %t", typ, got)

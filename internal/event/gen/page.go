@@ -36,7 +36,8 @@ var groups = []struct {
 		event.TypeCheckpointCreated, event.TypeIndexChanged, event.TypeWorkspaceRestored, event.TypeWorkspacePacked, event.TypeWorkspaceMoved,
 		event.TypeEnvironmentCaptured}},
 	{"worktree", "Checkouts of goals' own, and what goes from one place to another.", []event.Type{
-		event.TypeResultApplied, event.TypeWorktreeRemoved, event.TypeHeadMoved, event.TypeHeadAnswered}},
+		event.TypeResultApplied, event.TypeWorktreeRemoved, event.TypeHeadMoved, event.TypeHeadAnswered,
+		event.TypeGoalGivenUp, event.TypeGoalImported, event.TypeGoalForked}},
 	{"verification", "Claims of completion and the evidence that answers them.", []event.Type{
 		event.TypeTestCompleted, event.TypeCompletionClaimed, event.TypeVerificationStarted,
 		event.TypeVerificationFinished, event.TypeCriterionAnswered}},

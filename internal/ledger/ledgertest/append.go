@@ -32,6 +32,7 @@ var appendTests = map[string]func(*testing.T, Store){
 	"the row keeps its lease and creation time over appends":    appendRow,
 	"an ended context appends nothing":                          appendEndedContext,
 	"a closed handle says so":                                   appendClosed,
+	"copied events keep their times and make the same chain":    appendCopied,
 	"any history of appends is gapless and refusals leave none": appendHistory,
 }
 
@@ -410,4 +411,40 @@ func appendHistory(t *testing.T, s Store) {
 			CheckChain(t, handles[1], goal, head)
 		}
 	})
+}
+
+// appendCopied takes a goal from one store to another, byte for byte.
+func appendCopied(t *testing.T, s Store) {
+	a := s.Open(t)
+	Create(t, a, "g", 5)
+	big := Message(string(bytes.Repeat([]byte("x"), 3*event.SpillThreshold)))
+	must(a.Append(background(t), ledger.Append{Goal: "g", Head: 5, Fence: must(a.Goal(background(t), "g"))(t).Fence, Events: []event.Event{big}, Row: RowOf("g")}))(t)
+	records := must(a.Records(background(t), "g", 0, 0))(t)
+	if some := must(a.Records(background(t), "g", 2, 2))(t); len(records) != 6 || len(some) != 2 || some[0].Record.Seq != 3 {
+		t.Fatalf("%d records, then %+v", len(records), some)
+	}
+	copies := must(a.Read(background(t), "g", 0, 0))(t)
+	for i := range copies {
+		copies[i].Goal = ""
+	}
+	row := RowOf("copy")
+	got := must(a.Append(background(t), ledger.Append{Goal: "copy", Events: append(copies, Message("new")), Copied: len(copies), Row: row}))(t)
+	for i, e := range got[:6] {
+		if e.Time != records[i].Record.Time || e.ID != records[i].Record.ID {
+			t.Errorf("event %d is %+v", i+1, e)
+		}
+	}
+	if got[6].Time < got[5].Time {
+		t.Error("time runs backwards behind the copies")
+	}
+	if audit := must(a.Audit(background(t), "copy"))(t); audit.Broken != nil || audit.Events != 7 {
+		t.Errorf("%+v", audit)
+	}
+	if r := must(a.Goal(background(t), "copy"))(t); r.Created != records[0].Record.Time {
+		t.Errorf("created %d, not %d", r.Created, records[0].Record.Time)
+	}
+	copies[3].Time = copies[2].Time - 1
+	if _, err := a.Append(background(t), ledger.Append{Goal: "copy2", Events: copies, Copied: len(copies), Row: RowOf("copy2")}); err == nil {
+		t.Error("a copy whose time runs backwards was taken")
+	}
 }

@@ -197,6 +197,25 @@ func (l *Ledger) Read(ctx context.Context, id string, after uint64, limit int) (
 	return out, nil
 }
 
+// Records implements ledger.Ledger.
+func (l *Ledger) Records(ctx context.Context, id string, after uint64, limit int) ([]ledger.Stored, error) {
+	if err := l.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer l.mu.Unlock()
+	g := l.goals[id]
+	if g == nil {
+		return nil, nil
+	}
+	var out []ledger.Stored
+	for i, r := range g.records {
+		if r.Seq > after && (limit <= 0 || len(out) < limit) {
+			out = append(out, ledger.Stored{Record: r, Hash: g.hashes[i]})
+		}
+	}
+	return out, nil
+}
+
 // fetch reads an artifact for event.Decode; the store is locked.
 func (s *store) fetch(ref event.Ref) ([]byte, error) {
 	a, ok := s.artifacts[ref.SHA256]

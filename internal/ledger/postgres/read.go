@@ -245,3 +245,17 @@ func (w *watched) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+// Records implements ledger.Ledger.
+func (l *Ledger) Records(ctx context.Context, goal string, after uint64, limit int) ([]ledger.Stored, error) {
+	var out []ledger.Stored
+	var bad error
+	err := l.records(ctx, goal, after, limit, func(s stored) bool {
+		if bad = s.err; bad != nil {
+			return false
+		}
+		out = append(out, ledger.Stored{Record: s.record, Hash: s.hash})
+		return true
+	})
+	return out, errors.Join(err, bad)
+}

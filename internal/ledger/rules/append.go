@@ -95,8 +95,13 @@ func check(a ledger.Append) error {
 	if a.Row.Fence < a.Fence {
 		return fmt.Errorf("its row lowers the fence from %d to %d; a fence only grows", a.Fence, a.Row.Fence)
 	}
+	if a.Copied < 0 || a.Copied > len(a.Events) {
+		return fmt.Errorf("it says that %d of %d events are copies", a.Copied, len(a.Events))
+	}
 	for i, e := range a.Events {
 		switch {
+		case i < a.Copied && (e.Time == 0 || i > 0 && e.Time < a.Events[i-1].Time):
+			return fmt.Errorf("the copied event %d has no time, or one before that of the event before it", i)
 		case e.Goal != "" && e.Goal != a.Goal:
 			return fmt.Errorf("event %d is of goal %q", i, e.Goal)
 		case e.ID == "" || e.Type == "":
@@ -134,10 +139,18 @@ func (p *Prepared) Seal(row *ledger.Row, tail Tail, now moment.Time) Sealed {
 	// A clock that was set back must not make time run backwards in a stream.
 	now = max(now, tail.Time)
 	n := len(p.records)
+	if c := p.Append.Copied; c > 0 {
+		now = max(now, p.records[c-1].Time)
+	}
 	s := Sealed{Events: make([]event.Event, n), Records: make([]event.Record, n), Hashes: make([]string, n)}
 	prev := tail.prev()
 	for i, r := range p.records {
-		r.Seq, r.Time = tail.Seq+uint64(i)+1, now
+		r.Seq = tail.Seq + uint64(i) + 1
+		if i >= p.Append.Copied {
+			r.Time = now
+		} else {
+			r.Time = max(r.Time, tail.Time)
+		}
 		prev = event.Chain(prev, r)
 		s.Records[i], s.Hashes[i] = r, prev
 		e := p.Append.Events[i]
@@ -146,6 +159,9 @@ func (p *Prepared) Seal(row *ledger.Row, tail Tail, now moment.Time) Sealed {
 	}
 	s.Row = p.Append.Row
 	s.Row.Goal, s.Row.Head, s.Row.Created, s.Row.Updated = p.Append.Goal, tail.Seq+uint64(n), now, now
+	if p.Append.Copied > 0 {
+		s.Row.Created = s.Records[0].Time
+	}
 	s.Row.LeaseOwner, s.Row.LeaseUntil = "", 0
 	if row != nil {
 		s.Row.Created, s.Row.LeaseOwner, s.Row.LeaseUntil = row.Created, row.LeaseOwner, row.LeaseUntil

@@ -198,3 +198,17 @@ func (l *Ledger) Audit(ctx context.Context, goal string) (ledger.Audit, error) {
 	}
 	return a.Done(row.Head), nil
 }
+
+// Records implements ledger.Ledger.
+func (l *Ledger) Records(ctx context.Context, goal string, after uint64, limit int) ([]ledger.Stored, error) {
+	var out []ledger.Stored
+	var bad error
+	err := l.records(ctx, goal, after, limit, func(s stored) bool {
+		if bad = s.err; bad != nil {
+			return false
+		}
+		out = append(out, ledger.Stored{Record: s.record, Hash: s.hash})
+		return true
+	})
+	return out, errors.Join(err, bad)
+}
