@@ -91,5 +91,8 @@ func described(env tool.Env, s symbols.Symbol) string {
 	if !strings.Contains(sig, s.Name) {
 		sig = s.Name + " (" + sig + ")"
 	}
+	if strings.HasPrefix(sig, string(s.Kind)+" ") {
+		return sig // class Cart says that it is a class
+	}
 	return string(s.Kind) + " " + sig
 }
