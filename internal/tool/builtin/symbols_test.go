@@ -49,8 +49,8 @@ func TestSymbolsOutlineWhatAFileDefinesAsItIsNow(t *testing.T) {
 	if want := "4-6 struct type Cart struct\n  5 field items []int\n  8-10 method func (c *Cart) Total() int\n12-17 function func sum(all []int) (n int)\n[cart.go: go, 4 definitions]\n"; r.Output.Head != want {
 		t.Errorf("got\n%s\nwant\n%s", r.Output.Head, want)
 	}
-	w.put("cart.go", "package cart\nfunc New() {}\ntype (\n\tstruct_ int\n)\n")
-	w.says(w.ok("symbols", obj{"path": "cart.go"}), "2 function func New()", "4 type struct_ int", "2 definitions]")
+	w.put("cart.go", "package cart\nfunc New() {}\ntype ID int\n")
+	w.says(w.ok("symbols", obj{"path": "cart.go"}), "2 function func New()", "\n3 type ID int\n", "2 definitions]")
 	w.says(w.ok("symbols", obj{"path": "broken.go"}), "function func ok()", "syntax errors")
 	w.refused(fault.NotFound, "symbols", obj{"path": "a.py"}, "nothing here reads python", "make symbols", "search_text")
 	w.refused(fault.NotText, "symbols", obj{"path": "notes.md"}, "no source file")
