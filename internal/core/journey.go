@@ -35,6 +35,10 @@ func (w *step) giveUp(b GiveUp) error {
 	switch {
 	case s.Workspace == nil:
 		return fmt.Errorf("%w: the goal has not looked at its workspace yet", ErrState)
+	case s.ParentOp != "":
+		return fmt.Errorf("%w: goal %s started it and waits for it here; give that up when it has ended", ErrState, s.Parent)
+	case len(s.Children.Open()) > 0:
+		return fmt.Errorf("%w: its child goals are not at their end; wait for them, or cancel them", ErrState)
 	case s.unsettled():
 		return fmt.Errorf("%w: a worker works on the goal or still settles what it had begun; pause it first", ErrState)
 	case b.Observation.From != s.Revision.Tree:
@@ -127,6 +131,8 @@ func (s *State) applyJourney(e event.Event) bool {
 		s.Pause, s.Wait, s.Claim, s.Verification, s.Verdict = nil, nil, nil, nil, nil
 		s.Budget = budget.Ledger{Limits: p.Limits}.Clone()
 		s.Takeovers, s.Blocked, s.Strikes, s.Retry = 0, 0, 0, nil
+		// It is nobody's child, and the children of the other are not its own.
+		s.Parent, s.ParentOp, s.ParentTold, s.Children, s.Share = "", "", false, nil, event.Limits{}
 		s.ForkedFrom = &Origin{Goal: p.From, At: p.At}
 		s.afresh()
 	default:

@@ -56,6 +56,21 @@ func TestARunningGoalIsNotGivenUp(t *testing.T) {
 	}
 }
 
+func TestAChildIsNotGivenUpAndItsForkIsNobodysChild(t *testing.T) {
+	t.Parallel()
+	w := atRest(t)
+	w.s.Parent, w.s.ParentOp = "p", "op1"
+	if err := w.person(GiveUp{To: "f", Observation: Observation{Tree: "t1", From: "t1"}}); !errors.Is(err, ErrState) || !strings.Contains(err.Error(), "goal p started it") {
+		t.Errorf("%v", err)
+	}
+	if err := w.person(Fork{From: "g", At: w.s.Head, Hash: "h", Tree: "t1", Place: "a", Repo: "/w", Worktree: &event.Worktree{Of: "/r", Dir: "/w"}}); err != nil {
+		t.Fatal(err)
+	}
+	if w.s.Parent != "" || w.s.ParentOp != "" || len(w.s.Children.Open()) > 0 {
+		t.Errorf("parent %q %q", w.s.Parent, w.s.ParentOp)
+	}
+}
+
 func TestACopyIsOnlyLookedAt(t *testing.T) {
 	t.Parallel()
 	w := newTraveller(t)
