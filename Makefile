@@ -15,7 +15,7 @@ GAUNTLET_OUT ?= bin/gauntlet
 TOOL      := $(GO) tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := build
-.PHONY: build symbols test torture sizes gauntlet bench lint format generate demo
+.PHONY: build symbols test torture sizes gauntlet bench bench-context lint format generate demo
 
 ## build: the program, at bin/belay; without the debugger's tables, which are a third of it (a panic's trace needs none of them)
 build:
@@ -44,6 +44,10 @@ gauntlet: build
 ## bench: every benchmark, one package at a time so that none disturbs another
 bench:
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -benchtime $(BENCHTIME) -p 1 $(BENCHPKGS)
+
+## bench-context: long runs over real repositories, and what their working view costs and holds (docs/view.md)
+bench-context: build
+	$(GO) run ./internal/viewbench -belay $(BIN)
 
 ## lint: format, vet, staticcheck, and the shape of the code
 lint:

@@ -13,6 +13,7 @@ import (
 	"belay/internal/ledger"
 	"belay/internal/memory"
 	"belay/internal/policy"
+	"belay/internal/recall"
 )
 
 // Which narrows a list of goals; zero values do not.
@@ -64,6 +65,26 @@ func (c *Client) Events(ctx context.Context, goal string, after uint64, limit in
 
 func page(after uint64, limit int) string {
 	return "?" + url.Values{"after": {strconv.FormatUint(after, 10)}, "limit": {strconv.Itoa(limit)}}.Encode()
+}
+
+// Search finds again what goals went through and what repositories hold. here is
+// a directory whose content is searched as well when q names neither a goal nor a
+// repository.
+func (c *Client) Search(ctx context.Context, q recall.Query, here string) (recall.Answer, error) {
+	v := url.Values{}
+	for name, s := range map[string]string{"q": q.Text, "goal": q.Goal, "repo": q.Repo, "here": here, "file": q.File, "tool": q.Tool, "outcome": q.Outcome,
+		"since": q.Since.String(), "until": q.Until.String()} {
+		if s != "" {
+			v.Set(name, s)
+		}
+	}
+	for _, k := range q.Kinds {
+		v.Add("kind", string(k))
+	}
+	if q.Limit > 0 {
+		v.Set("limit", strconv.Itoa(min(q.Limit, recall.MaxLimit)))
+	}
+	return Call[recall.Answer](ctx, c, http.MethodGet, "/v1/search?"+v.Encode(), nil)
 }
 
 // Diff is what the workspace differs in from its start.
@@ -130,6 +151,11 @@ func (c *Client) Reconcile(ctx context.Context, goal string, r Reconcile) (core.
 // Always answers yes, and lets rules answer the like from now on.
 func (c *Client) Always(ctx context.Context, goal string, a Always) (core.Snapshot, error) {
 	return c.Tell(ctx, goal, "always", a)
+}
+
+// ChangeModel has another model answer from now on.
+func (c *Client) ChangeModel(ctx context.Context, goal string, in ChangeModel) (core.Snapshot, error) {
+	return c.Tell(ctx, goal, "model", in)
 }
 
 // Adopt takes the directory on the server's machine for the goal's workspace.

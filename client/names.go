@@ -9,6 +9,7 @@ import (
 	"belay/internal/ledger"
 	"belay/internal/moment"
 	"belay/internal/policy"
+	"belay/internal/recall"
 	"belay/internal/workspace"
 )
 
@@ -30,6 +31,10 @@ type (
 	Status         = lifecycle.Status
 	Audit          = ledger.Audit
 	Verdict        = policy.Verdict
+	// Query is what Search looks for, Found what it came to.
+	Query = recall.Query
+	Found = recall.Answer
+	Hit   = recall.Hit
 
 	Bring = workspace.Bring
 

@@ -190,6 +190,11 @@ type ChangePolicy struct {
 	Remove  []string          `json:"remove,omitempty"`
 }
 
+// ChangeModel names the model that answers from now on, as provider:name.
+type ChangeModel struct {
+	Model string `json:"model"`
+}
+
 // Explain judges a command as a goal on Repo would.
 type Explain struct {
 	Command string   `json:"command"`

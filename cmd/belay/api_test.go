@@ -159,7 +159,7 @@ func TestTheAPIAnswersAsItsDocumentSays(t *testing.T) {
 	if p, ok := err.(*client.Problem); !ok || p.Code != "question_changed" || p.Status != 409 {
 		t.Errorf("an answer to another question: %v", err)
 	}
-	asks := map[string]string{"/v1/memory": "?repo=" + url.QueryEscape(s.repo)}
+	asks := map[string]string{"/v1/memory": "?repo=" + url.QueryEscape(s.repo), "/v1/search": "?q=code"}
 	look := func() {
 		for path, item := range c.paths {
 			op, ok := item["get"]
@@ -170,9 +170,6 @@ func TestTheAPIAnswersAsItsDocumentSays(t *testing.T) {
 				continue
 			}
 			at := strings.NewReplacer("{goal}", goal[:6], "{op}", q.Op, "{sha256}", snap.LatestDiffWhole.SHA256).Replace(path)
-			if path == "/v1/memory" {
-				at += "?repo=" + s.repo
-			}
 			if strings.Contains(path, "{sha256}") {
 				continue // below
 			}

@@ -45,10 +45,10 @@ func openLedger(ctx context.Context, state string, o cli.OpenOptions) (ledger.Le
 	return sqlite.Open(ctx, state, sqlite.Options{})
 }
 
-// withOptions hands the database, and who is told, to a process of our own by
+// withOptions hands the database, who is told, and the embedder, to a process of our own by
 // its environment: its arguments could be read by everyone on the machine.
 func withOptions(env []string, o cli.OpenOptions) []string {
-	for _, v := range [][2]string{{envDB, o.DB}, {"BELAY_NOTIFY", o.Notify}, {"BELAY_NOTIFY_URL", o.NotifyURL}} {
+	for _, v := range [][2]string{{envDB, o.DB}, {"BELAY_NOTIFY", o.Notify}, {"BELAY_NOTIFY_URL", o.NotifyURL}, {envEmbeddings, o.Embeddings}} {
 		if v[1] != "" {
 			env = append(env, v[0]+"="+v[1])
 		}

@@ -21,7 +21,7 @@ var routesOf = map[string]struct {
 	not    string
 }{
 	"run":            {routes: []string{"POST /v1/goals", "GET /v1/goals/{goal}/stream"}},
-	"resume":         {routes: []string{"POST /v1/goals/{goal}/resume", "POST /v1/goals/{goal}/budget", "POST /v1/goals/{goal}/adopt"}},
+	"resume":         {routes: []string{"POST /v1/goals/{goal}/resume", "POST /v1/goals/{goal}/budget", "POST /v1/goals/{goal}/adopt", "POST /v1/goals/{goal}/model"}},
 	"attach":         {routes: []string{"GET /v1/goals/{goal}/stream", "GET /v1/goals/{goal}/operations/{op}/stream"}},
 	"top":            {routes: []string{"GET /v1/goals", "GET /v1/stream"}},
 	"goals":          {routes: []string{"GET /v1/goals"}},
@@ -50,6 +50,7 @@ var routesOf = map[string]struct {
 	"import":         {not: "it reads a file and lays files into a directory where it is called"},
 	"worktrees":      {routes: []string{"GET /v1/worktrees", "POST /v1/goals/{goal}/remove-worktree"}},
 	"rollback":       {routes: []string{"POST /v1/goals/{goal}/rollback"}},
+	"search":         {routes: []string{"GET /v1/search"}},
 	"policy explain": {routes: []string{"POST /v1/policy/explain"}},
 	"policy list":    {routes: []string{"GET /v1/policy/rules"}},
 	"policy check":   {routes: []string{"POST /v1/policy/check"}},

@@ -128,6 +128,10 @@ func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() erro
 	boxes := &boxes{chooser: chooser(state)}
 	at := local.Options{State: filepath.Join(state, "workspaces"), Protected: []string{state, g.scratch, g.worktrees, configDir()}}
 	marks := openSymbols(state)
+	find, err := searcher(state, g.db, l, o)
+	if err != nil {
+		return nil, nil, errors.Join(err, l.Close())
+	}
 	s := service.New(service.Config{
 		Ledger: l,
 		Stores: local.Stores{Dir: filepath.Join(state, "workspaces")},
@@ -136,8 +140,9 @@ func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() erro
 			mine.Lock, mine.Goal = true, goal
 			return local.Open(ctx, root, mine)
 		},
-		Checkouts:     local.Checkouts{Dir: g.worktrees, Options: at},
 		ReadWorkspace: func(ctx context.Context, root string) (workspace.Workspace, error) { return local.Open(ctx, root, at) },
+		Index:         find,
+		Checkouts:     local.Checkouts{Dir: g.worktrees, Options: at},
 		Bring:         func(repo string) (workspace.Bring, []string, error) { return loadBring(configDir(), repo) },
 		PickSandbox:   boxes.chooser.Pick,
 		OpenSandbox:   func(ctx context.Context, name string) (sandbox.Sandbox, error) { return boxes.open(ctx, name) },
@@ -162,7 +167,7 @@ func open(ctx context.Context, o cli.OpenOptions) (*service.Service, func() erro
 		Background:  traces(state, g.here, l),
 	})
 	done := func() error {
-		return errors.Join(boxes.close(), marks.close(), l.Close())
+		return errors.Join(boxes.close(), marks.close(), find.Close(), l.Close())
 	}
 	return s, done, nil
 }

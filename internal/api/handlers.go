@@ -279,6 +279,10 @@ func revise(c *call, in client.Revise) (core.Snapshot, error) {
 	return c.then(c.Service.Revise(c.ctx, c.goal, spec))
 }
 
+func changeModel(c *call, in client.ChangeModel) (core.Snapshot, error) {
+	return c.then(c.Service.ChangeModel(c.ctx, c.goal, in.Model))
+}
+
 func adopt(c *call, _ struct{}) (core.Snapshot, error) {
 	return c.then(c.Service.Adopt(c.ctx, c.goal))
 }

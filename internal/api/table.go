@@ -5,6 +5,7 @@ import (
 	"belay/internal/core"
 	"belay/internal/event"
 	"belay/internal/ledger"
+	"belay/internal/recall"
 	"belay/internal/service"
 	"belay/internal/token"
 )
@@ -53,6 +54,12 @@ func readRoutes() []route {
 		raw("/v1/goals/{goal}/export", token.Watch, "a goal as one portable file, or its events alone", "application/zstd", export,
 			query{"format", "string", "bundle (the default), jsonl (the events, one JSON object a line), or jsonl-redacted (without the names of paths, user and machine)"}),
 		ask("/v1/worktrees", token.Watch, "the checkouts that goals have of their own", worktrees),
+		ask("/v1/search", token.Watch, "find again what goals went through and what their repositories hold, the best first", search,
+			query{"q", "string", "words, and filters among them: " + recall.Filters}, query{"goal", "string", "only this goal and its repository (an id or a prefix)"},
+			query{"repo", "string", "only this repository and its goals (absolute path)"}, query{"here", "string", "search this repository's content too, if a goal has worked on it (absolute path)"}, query{"file", "string", "a path, a folder or a file name"},
+			query{"tool", "string", "only this tool's operations"}, query{"outcome", "string", "succeeded, failed, rejected, cancelled or unknown"},
+			query{"since", "string", "how long ago (2h, 3d) or a date"}, query{"until", "string", "the same"},
+			query{"kind", "array", "operation, said, fact, file or symbol"}, query{"limit", "integer", "at most this many (default 10, at most 100)"}),
 		raw("/v1/artifacts/{sha256}", token.Watch, "content by its address, whole or in ranges", "application/octet-stream", artifact),
 	}
 }
@@ -85,6 +92,7 @@ func commandRoutes() []route {
 		tell("/v1/goals/{goal}/budget", token.Operate, "replace the limits of a goal's budget", limit),
 		tell("/v1/goals/{goal}/cancel", token.Operate, "end a goal; what runs is stopped and recorded", cancel),
 		tell("/v1/goals/{goal}/revise", token.Operate, "replace what a goal asks for; the newest version is judged", revise),
+		tell("/v1/goals/{goal}/model", token.Operate, "have another model answer from now on", changeModel),
 		tell("/v1/goals/{goal}/adopt", token.Operate, "take the directory here, as it is, for the workspace of a goal of another place", adopt),
 		tell("/v1/goals/{goal}/policy", token.Operate, "change, on record, what one goal may do", changePolicy),
 	}

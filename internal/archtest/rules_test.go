@@ -97,6 +97,7 @@ func TestAnExceptionThatNothingUsesIsRefused(t *testing.T) {
 	s := Source{Packages: []Package{one(t, "internal/tool", `package tool
 import _ "belay/internal/sandbox"
 import _ "belay/internal/symbols"
+import _ "belay/internal/recall"
 `)}}
 	expect(t, Floors(s), "internal/tool", "nothing there imports internal/workspace any more")
 }

@@ -108,6 +108,9 @@ var rooms = []room{
 	{path: "internal/model/wire", floor: adapters, shared: true},
 	{path: "internal/model/modeltest", floor: adapters, shared: true, test: true},
 
+	{path: "internal/recall/index", floor: adapters},
+	{path: "internal/recall/embed", floor: adapters},
+
 	{path: "internal/tool/builtin", floor: adapters},
 	{path: "internal/tool/args", floor: adapters, shared: true},
 	{path: "internal/tool/push", floor: adapters, shared: true},
@@ -150,6 +153,8 @@ var rooms = []room{
 	{path: "internal/archtest", floor: mains},
 	// A program that tests: it runs private servers too.
 	{path: "internal/torture", floor: mains, test: true},
+	// A program that measures the working view on recorded runs.
+	{path: "internal/viewbench", floor: mains},
 }
 
 // exception allows one import that the floors alone would refuse.
@@ -167,6 +172,7 @@ var exceptions = []exception{
 	{"internal/redact", "internal/lazyre", "an expression that is compiled when it is first used; lazyre imports nothing of ours"},
 	{"internal/event", "internal/fault", "a fault is a value inside several payloads; fault imports nothing of ours"},
 	{"internal/tool", "internal/sandbox", "tool.Env hands a tool the ports it works through"},
+	{"internal/tool", "internal/recall", "tool.Env hands a tool the ports it works through"},
 	{"internal/tool", "internal/workspace", "tool.Env hands a tool the ports it works through"},
 	{"internal/tool", "internal/symbols", "tool.Env hands a tool the ports it works through"},
 	{"internal/effect", "internal/prompt", "the executor that composes a request asks the prompt for it; the prompt knows no executor"},

@@ -97,6 +97,8 @@ type OpenOptions struct {
 	// Notify is a command, NotifyURL a URL, that is told when a goal waits for a
 	// person or has ended.
 	Notify, NotifyURL string
+	// Embeddings is the embedder, openai:NAME; empty for none.
+	Embeddings string
 }
 
 // Finding is one line of doctor.
@@ -247,6 +249,7 @@ func (a *app) root() *cobra.Command {
 	root.PersistentFlags().BoolVar(&a.opts.Local, "local", false, "send commands to no server, even if one runs: do them in this process")
 	root.PersistentFlags().StringVar(&a.opts.Notify, "notify", a.Getenv("BELAY_NOTIFY"), "a shell command to run when a goal waits for a person or has ended (default: $BELAY_NOTIFY)")
 	root.PersistentFlags().StringVar(&a.opts.NotifyURL, "notify-url", a.Getenv("BELAY_NOTIFY_URL"), "a URL that is sent the same as JSON (default: $BELAY_NOTIFY_URL)")
+	root.PersistentFlags().StringVar(&a.opts.Embeddings, "embeddings", a.Getenv("BELAY_EMBEDDINGS"), "search by likeness too, with vectors of this model: openai:NAME (default: $BELAY_EMBEDDINGS, else text alone)")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON")
 	root.PersistentFlags().BoolVar(&a.plain, "plain", false, "print lines in a terminal too, instead of the live view (also with $BELAY_PLAIN set, or TERM=dumb)")
 	root.AddCommand(a.demoCommand(), a.runCommand(), a.resumeCommand(), a.attendCommand(), a.attachCommand(), a.topCommand(), a.workerCommand(), a.serveCommand(), a.tokenCommand())

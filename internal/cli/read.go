@@ -20,7 +20,7 @@ import (
 )
 
 func (a *app) readCommands() []*cobra.Command {
-	return []*cobra.Command{a.goalsCommand(), a.showCommand(), a.timelineCommand(), a.eventsCommand(), a.diffCommand(), a.auditCommand(), a.logCommand(), a.reportCommand(), a.budgetCommand(), a.nextCommand(), a.memoryCommand()}
+	return []*cobra.Command{a.goalsCommand(), a.showCommand(), a.timelineCommand(), a.eventsCommand(), a.diffCommand(), a.searchCommand(), a.auditCommand(), a.logCommand(), a.reportCommand(), a.budgetCommand(), a.nextCommand(), a.memoryCommand()}
 }
 
 func (a *app) goalsCommand() *cobra.Command {

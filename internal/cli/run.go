@@ -240,12 +240,14 @@ func (a *app) request(f runFlags, args []string) (service.StartRequest, error) {
 func (a *app) resumeCommand() *cobra.Command {
 	var l limitFlags
 	var detach, adopt bool
+	var model string
 	c := &cobra.Command{
 		Use:   "resume G",
 		Short: "go on with a goal: paused, waiting, or left by a process that died",
 		Long: "resume makes a paused goal active again and works on it until it comes to rest. For a\n" +
 			"goal whose process died it goes on from where that was: commands that still run are\n" +
-			"re-attached, and what they did meanwhile is recorded. Budget flags set new limits.\n\n" +
+			"re-attached, and what they did meanwhile is recorded. Budget flags set new limits, and\n" +
+			"--model has another model answer from now on, of the same provider or of another.\n\n" +
 			"A goal that was worked on at another place (machine or state directory) gets its\n" +
 			"workspace restored here, if it travels and the directory holds nothing else. With\n" +
 			"--adopt it goes on from the directory here as it is.\n\n" + exitHelp,
@@ -257,11 +259,17 @@ func (a *app) resumeCommand() *cobra.Command {
 						return err
 					}
 				}
+				if model != "" {
+					if err := s.ChangeModel(a.ctx, goal, model); err != nil {
+						return err
+					}
+				}
 				return a.resume(s, goal, l, detach)
 			})
 		},
 	}
 	c.Flags().BoolVar(&detach, "detach", false, "work in the background and return")
+	c.Flags().StringVar(&model, "model", "", "have this model answer from now on")
 	c.Flags().BoolVar(&adopt, "adopt", false, "take the directory here, as it is, for the workspace of a goal of another place")
 	l.register(c)
 	return c

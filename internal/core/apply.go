@@ -141,6 +141,9 @@ func (s *State) applyGoal(e event.Event) bool {
 		s.HandOff = &p
 	case event.BudgetExtended:
 		s.Budget.Limits = p.Limits
+	case event.ModelChanged:
+		s.Settings.Model = p.Model
+		s.Talk.afresh() // its window is another, and so may be its provider
 	case event.PolicyChanged:
 		s.Settings.Rules, s.Settings.Approve = p.Rules, p.Approve
 		s.afresh() // what policy refused is no failure any more
@@ -411,6 +414,7 @@ func (s *State) finish(e event.Event, p event.OperationFinished) {
 		s.see(f.Path, f.Hash, e)
 	}
 	if o.Effect != event.Control && o.Criterion == "" {
+		s.did(o, p)
 		s.Strikes = 0
 	}
 	if o.Criterion == "" { // what belay does itself is no step of the model's

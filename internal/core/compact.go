@@ -51,16 +51,17 @@ func (w *step) compact(reason string, b Composed) {
 		Summary: event.Text{Head: text}, Before: b.Bytes, After: int64(len(text))})
 }
 
-// extent is how much a summary shows: bytes of what the user said and of one
-// message, items of any other list, bytes of one of them and of a test's output.
-type extent struct{ said, message, items, item, output int }
+// extent is how much a summary shows: bytes of what the user said, of one
+// message and of what was done; items of any other list, bytes of one of them
+// and of a test's output.
+type extent struct{ said, message, deeds, items, item, output int }
 
 // extents are by level. The first one shortens nothing that people and models
 // write in practice.
 var extents = [MaxLevel]extent{
-	{said: 40 << 10, message: 16 << 10, items: 200, item: 4 << 10, output: 600},
-	{said: 12 << 10, message: 4 << 10, items: 40, item: 500, output: 300},
-	{said: 3 << 10, message: 1 << 10, items: 12, item: 160, output: 120},
+	{said: 40 << 10, message: 16 << 10, deeds: 16 << 10, items: 200, item: 4 << 10, output: 600},
+	{said: 12 << 10, message: 4 << 10, deeds: 3 << 10, items: 40, item: 500, output: 300},
+	{said: 3 << 10, message: 1 << 10, deeds: 600, items: 12, item: 160, output: 120},
 }
 
 // Summary says where the goal stands, in words that the model can go on from.
@@ -124,6 +125,7 @@ func (s State) summary(level int) string {
 	d.list("Files read or written last", files)
 	d.list("Recent failing test runs", failures)
 	d.list("Changed since the start", changes)
+	d.deeds(s.Deeds)
 	return d.String()
 }
 

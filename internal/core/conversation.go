@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"slices"
 
 	"belay/internal/event"
@@ -144,4 +145,21 @@ func (v Conversation) limits(window int64) (tokens, bytes int64) {
 func Tail(window int64) int {
 	tokens, _ := Conversation{}.limits(or(window, DefaultWindow))
 	return int(tokens * TailShare / 100 * bytesPerToken)
+}
+
+// changeModel has another model answer. The fence rises with it: what the
+// earlier one is still saying is charged and moves nothing.
+func (w *step) changeModel(b ChangeModel) error {
+	if err := w.alive(); err != nil {
+		return err
+	}
+	if b.Model == "" {
+		return fmt.Errorf("%w: no model is named", ErrInput)
+	}
+	if b.Model == w.s.Settings.Model {
+		return nil
+	}
+	w.giveUpVerification("another model answers from now on")
+	w.emit(event.ModelChanged{From: w.s.Settings.Model, Model: b.Model})
+	return nil
 }

@@ -76,6 +76,8 @@ type (
 	Revise struct{ Spec event.GoalSpec }
 	// ExtendBudget replaces the limits.
 	ExtendBudget struct{ Limits event.Limits }
+	// ChangeModel has another model answer from now on.
+	ChangeModel struct{ Model string }
 	// ChangePolicy adds and removes rules of this goal, and with Approve set
 	// says who answers from now on. Rules that are removed are named by id.
 	ChangePolicy struct {
@@ -369,6 +371,7 @@ func (Resume) isInput()         {}
 func (Cancel) isInput()         {}
 func (Revise) isInput()         {}
 func (ExtendBudget) isInput()   {}
+func (ChangeModel) isInput()    {}
 func (ChangePolicy) isInput()   {}
 func (Reconcile) isInput()      {}
 func (Sighted) isInput()        {}

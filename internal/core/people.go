@@ -40,6 +40,8 @@ func (w *step) fromPeople() (bool, error) {
 		return true, w.extend(b)
 	case ChangePolicy:
 		return true, w.changePolicy(b)
+	case ChangeModel:
+		return true, w.changeModel(b)
 	case Reconcile:
 		return true, w.reconcileByUser(b)
 	case Adopt:

@@ -57,7 +57,7 @@ const (
 	MaxView = 100_000
 	// TailShare is the share of that size, in percent, that the latest exchanges
 	// may keep at a compaction.
-	TailShare     = 20
+	TailShare     = 15
 	bytesPerToken = 3
 	// MaxLevel is how often one request is made smaller before the goal is
 	// handed off.

@@ -15,7 +15,7 @@ import (
 
 // StateSchema is the version of State's shape. A cached state of another
 // schema is ignored and rebuilt from the ledger.
-const StateSchema = 17
+const StateSchema = 18
 
 // State is where a goal stands: only ever the fold of its ledger. It is bounded:
 // it holds what decisions need, not the conversation.
@@ -101,6 +101,8 @@ type State struct {
 	Ops     int            `json:"ops"`
 	// Asked is the operation whose question the user was asked last.
 	Asked string `json:"asked,omitempty"`
+	// Deeds are the latest finished operations, each in one line.
+	Deeds []Deed `json:"deeds,omitempty"`
 	// LastOp is the latest finished operation, for the snapshot.
 	LastOp *LastResult `json:"last_op,omitempty"`
 
@@ -342,6 +344,7 @@ func (s State) Clone() State {
 	s.Answers = cloneMap(s.Answers)
 	s.RecentFiles = append([]FileContext(nil), s.RecentFiles...)
 	s.Failures = append([]TestFailure(nil), s.Failures...)
+	s.Deeds = append([]Deed(nil), s.Deeds...)
 	s.Checkpoints = append([]Checkpoint(nil), s.Checkpoints...)
 	s.Inbox = append([]Mail(nil), s.Inbox...)
 	s.Said = append([]Mail(nil), s.Said...)

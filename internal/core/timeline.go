@@ -114,31 +114,30 @@ func describe(e event.Event) (name, detail string) {
 		return string(e.Type), p.Reason
 	case event.BudgetExtended:
 		return string(e.Type), ""
+	case event.ModelChanged:
+		return string(e.Type), p.From + " to " + p.Model
 	case event.PolicyChanged:
 		return string(e.Type), policyWords(p)
-	}
-	if name, detail, ok := describeFamily(e); ok {
-		return name, detail
 	}
 	return describeWork(e)
 }
 
-func describeFamily(e event.Event) (name, detail string, ok bool) {
+func describeFamily(e event.Event) (name, detail string) {
 	switch p := e.Payload.(type) {
 	case event.ChildReserved:
-		return string(e.Type), p.Child + ": " + p.Spec.Text, true
+		return string(e.Type), p.Child + ": " + p.Spec.Text
 	case event.ChildStarted:
-		return string(e.Type), p.Child, true
+		return string(e.Type), p.Child
 	case event.ChildOrdered:
-		return string(e.Type) + ": " + string(p.Order), p.Child, true
+		return string(e.Type) + ": " + string(p.Order), p.Child
 	case event.ChildEnded:
-		return string(e.Type) + ": " + p.Status, p.Child + ": " + changeLine(p.Changes, p.More), true
+		return string(e.Type) + ": " + p.Status, p.Child + ": " + changeLine(p.Changes, p.More)
 	case event.ParentOrdered:
-		return string(e.Type) + ": " + string(p.Order), "", true
+		return string(e.Type) + ": " + string(p.Order), ""
 	case event.ParentTold:
-		return "", "", true
+		return "", ""
 	}
-	return "", "", false
+	return describeJourney(e)
 }
 
 func describeWork(e event.Event) (name, detail string) {
@@ -200,7 +199,7 @@ func describeWork(e event.Event) (name, detail string) {
 	case event.Damaged:
 		return "damaged: " + string(e.Type), p.Reason
 	}
-	return describeJourney(e)
+	return describeFamily(e)
 }
 
 // attachedLine says what the goal found, what belay takes for its tests, and

@@ -21,6 +21,7 @@ import (
 	"belay/internal/ledger"
 	"belay/internal/model"
 	"belay/internal/policy"
+	"belay/internal/recall"
 	"belay/internal/redact"
 	"belay/internal/sandbox"
 	"belay/internal/symbols"
@@ -84,6 +85,8 @@ type Goal struct {
 	Recall func(ctx context.Context, s core.State, tests []string) event.MemoryRecalled
 	// Family reaches the goals above and below this one.
 	Family Family
+	// Index searches; nil where that is not possible.
+	Index recall.Recall
 	// Live receives what is worth showing and is not an event.
 	Live Live
 
@@ -194,6 +197,9 @@ func (g *Goal) env(s core.State, op string) tool.Env {
 		Protected: g.Protected, Unreadable: policy.UnreadableBy(s.Policy()), ReadOnly: s.Mode == event.ModePlan,
 		Children: merger{g, s},
 		Look:     func(ctx context.Context, op string) (tool.Finding, error) { return g.Look(ctx, s, op) }}
+	if g.Index != nil {
+		e.Recall = recaller{g, s}
+	}
 	if cmds := s.TestCommands(); len(cmds) > 0 {
 		e.TestCommand = cmds[0]
 	}

@@ -116,6 +116,13 @@ type BudgetExtended struct {
 	Limits Limits `json:"limits"`
 }
 
+// ModelChanged is a person's word that another model answers from now on. What
+// an earlier one is still saying is not heard any more.
+type ModelChanged struct {
+	From  string `json:"from"`
+	Model string `json:"model"`
+}
+
 // PolicyChanged is a person's word on what this goal may do from now on. It
 // holds the whole of it, not the difference.
 type PolicyChanged struct {

@@ -14,6 +14,7 @@ const (
 	TypeGoalHandedOff        Type = "goal_handed_off"
 	TypeBudgetExtended       Type = "budget_extended"
 	TypePolicyChanged        Type = "policy_changed"
+	TypeModelChanged         Type = "model_changed"
 	TypeTurnStarted          Type = "turn_started"
 	TypeTurnEnded            Type = "turn_ended"
 	TypeUserMessage          Type = "user_message"
@@ -94,6 +95,9 @@ func (GoalWoken) EventType() Type { return TypeGoalWoken }
 
 // EventType returns TypeGoalHandedOff.
 func (GoalHandedOff) EventType() Type { return TypeGoalHandedOff }
+
+// EventType returns TypeModelChanged.
+func (ModelChanged) EventType() Type { return TypeModelChanged }
 
 // EventType returns TypePolicyChanged.
 func (PolicyChanged) EventType() Type { return TypePolicyChanged }
@@ -261,6 +265,7 @@ func init() {
 	register[GoalHandedOff]()
 	register[BudgetExtended]()
 	register[PolicyChanged]()
+	register[ModelChanged]()
 	register[TurnStarted]()
 	register[TurnEnded]()
 	register[UserMessage]()

@@ -15,7 +15,7 @@ import (
 type scale struct{ lines, line int }
 
 // scales are tried in order until the block fits.
-var scales = []scale{{12, 160}, {8, 110}, {5, 80}, {3, 60}}
+var scales = []scale{{10, 160}, {8, 110}, {5, 80}, {3, 60}}
 
 // StateBlock is where the goal stands, in at most MaxState bytes. It shows
 // nothing that depends on the clock: the same state gives the same block.
@@ -101,7 +101,7 @@ func render(s core.State, v core.Snapshot, k scale) string {
 	if have := environment.Toolchains(v.Environment); have != "" {
 		b.add("installed: %s", b.line(have))
 	}
-	if v.Sandbox == "" || v.Sandbox == "none" {
+	if v.Sandbox == "" || strings.HasPrefix(v.Sandbox, "none") {
 		b.add("sandbox: none; commands run unconfined")
 	} else {
 		b.add("sandbox: %s", b.line(v.Sandbox))

@@ -21,6 +21,10 @@ func (b *block) todos(v core.Snapshot) {
 		sort.SliceStable(todos, func(i, j int) bool { return order[todos[i].Status] < order[todos[j].Status] })
 	}
 	var items []string
+	todos, done := olderDone(todos)
+	if len(done) > 0 {
+		items = append(items, todoMarks[event.TodoCompleted]+" "+strings.Join(done, ", "))
+	}
 	for _, t := range todos {
 		it := fmt.Sprintf("%s %s: %s", todoMarks[t.Status], t.ID, t.Content)
 		if t.Status != event.TodoCompleted {
@@ -34,4 +38,28 @@ func (b *block) todos(v core.Snapshot) {
 		items = append(items, it)
 	}
 	b.list(fmt.Sprintf("todos, %d of %d completed ([>] in progress):", v.Progress.TodosCompleted, v.Progress.Todos), items)
+}
+
+// shownDone is how many completed todos are shown with their words.
+const shownDone = 3
+
+// olderDone splits off the completed todos but for the last few: what they were
+// stands in the conversation, or in its summary, and the block is sent anew
+// with every request.
+func olderDone(todos []event.Todo) (rest []event.Todo, ids []string) {
+	left := -shownDone
+	for _, t := range todos {
+		if t.Status == event.TodoCompleted {
+			left++
+		}
+	}
+	for _, t := range todos {
+		if t.Status == event.TodoCompleted && left > 0 {
+			ids = append(ids, t.ID)
+			left--
+			continue
+		}
+		rest = append(rest, t)
+	}
+	return rest, ids
 }

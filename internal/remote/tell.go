@@ -81,6 +81,13 @@ func (d *Door) Revise(ctx context.Context, goal string, spec event.GoalSpec) err
 	return say(ctx, func(ctx context.Context) (core.Snapshot, error) { return d.c.Revise(ctx, goal, r) })
 }
 
+// ChangeModel implements service.Door.
+func (d *Door) ChangeModel(ctx context.Context, goal, model string) error {
+	return say(ctx, func(ctx context.Context) (core.Snapshot, error) {
+		return d.c.ChangeModel(ctx, goal, client.ChangeModel{Model: model})
+	})
+}
+
 // Adopt implements service.Door.
 func (d *Door) Adopt(ctx context.Context, goal string) error {
 	return say(ctx, func(ctx context.Context) (core.Snapshot, error) { return d.c.Adopt(ctx, goal) })

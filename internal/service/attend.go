@@ -263,7 +263,7 @@ func (s *Service) ports(ctx context.Context, st core.State) (*effect.Goal, error
 		return nil, err
 	}
 	g := &effect.Goal{ID: st.Goal, Ledger: s.Ledger, Workspace: ws, OpenOther: s.other(st.Goal), Sandbox: box, Model: m, NewTools: s.NewTools, Place: s.Place, Scratch: s.Scratch,
-		BaseEnv: s.BaseEnv, Secrets: s.Secrets, Protected: s.Protected, Recall: s.recall, Family: family{s}}
+		BaseEnv: s.BaseEnv, Secrets: s.Secrets, Protected: s.Protected, Recall: s.recall, Index: s.Index, Family: family{s}}
 	if s.Symbols != nil {
 		g.Symbols = s.Symbols(ws)
 	}

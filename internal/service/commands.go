@@ -219,6 +219,23 @@ func (s *Service) Revise(ctx context.Context, goal string, spec event.GoalSpec) 
 	return err
 }
 
+// ChangeModel has another model answer from now on.
+func (s *Service) ChangeModel(ctx context.Context, goal, spec string) error {
+	st, err := s.state(ctx, goal)
+	if err != nil {
+		return err
+	}
+	m, err := s.OpenModel(ctx, spec)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUsage, err)
+	}
+	if st.Budget.Limits.CostMicros > 0 && m.Info().Price == nil {
+		return fmt.Errorf("%w: the price of %s is not known, so the goal's cost limit could not be kept", ErrUsage, spec)
+	}
+	_, err = s.do(ctx, goal, core.ChangeModel{Model: spec})
+	return err
+}
+
 // ExtendBudget replaces the limits.
 func (s *Service) ExtendBudget(ctx context.Context, goal string, l event.Limits) error {
 	_, err := s.do(ctx, goal, core.ExtendBudget{Limits: l})

@@ -10,6 +10,7 @@ import (
 	"belay/internal/event"
 	"belay/internal/ledger"
 	"belay/internal/memory"
+	"belay/internal/recall"
 )
 
 // Door is what a person's face needs of the use cases. They are done in this
@@ -57,6 +58,9 @@ type Reader interface {
 	// Bundle writes a goal as one portable file, ExportLines its events alone.
 	Bundle(ctx context.Context, goal string, out io.Writer) error
 	ExportLines(ctx context.Context, goal string, private bool, out io.Writer) error
+	Search(ctx context.Context, q recall.Query, here string) (recall.Answer, error)
+	// Event is an event as a text that holds everything of it.
+	Event(ctx context.Context, ref string) (string, error)
 }
 
 // Teller is the part that sends what people say to a goal.
@@ -68,6 +72,7 @@ type Teller interface {
 	Pause(ctx context.Context, goal, detail string) error
 	Resume(ctx context.Context, goal string) error
 	ExtendBudget(ctx context.Context, goal string, l event.Limits) error
+	ChangeModel(ctx context.Context, goal, model string) error
 	Cancel(ctx context.Context, goal, reason string) error
 	Revise(ctx context.Context, goal string, spec event.GoalSpec) error
 	Adopt(ctx context.Context, goal string) error

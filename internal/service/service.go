@@ -26,6 +26,7 @@ import (
 	"belay/internal/ledger"
 	"belay/internal/model"
 	"belay/internal/moment"
+	"belay/internal/recall"
 	"belay/internal/redact"
 	"belay/internal/runtime"
 	"belay/internal/sandbox"
@@ -41,9 +42,10 @@ type Config struct {
 	OpenWorkspace func(ctx context.Context, root, goal string) (workspace.Workspace, error)
 	// Stores are where the observed states of all workspaces are kept.
 	Stores workspace.Stores
-	// ReadWorkspace opens a directory to look at what is kept of it, without its
-	// lock.
+	// ReadWorkspace opens a directory for reading and observing alone.
 	ReadWorkspace func(ctx context.Context, root string) (workspace.Workspace, error)
+	// Index searches; nil where that is not possible.
+	Index recall.Recall
 	// Checkouts keeps the checkouts of goals that have one of their own.
 	Checkouts workspace.Checkouts
 	// Bring is what a goal's own checkout gets beside the files that count, by

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"belay/internal/event"
+	"belay/internal/recall"
 	"belay/internal/redact"
 	"belay/internal/sandbox"
 	"belay/internal/symbols"
@@ -149,6 +150,8 @@ type Env struct {
 	Look func(ctx context.Context, op string) (Finding, error)
 	// Children takes over what child goals of the goal changed.
 	Children Merger
+	// Recall finds what the goal went through; nil where it cannot be searched.
+	Recall Recall
 	// Progress, if set, receives output as it appears, for live views only.
 	Progress io.Writer
 }
@@ -159,6 +162,16 @@ type Merger interface {
 	Prepare(ctx context.Context, call Call) (Prepared, error)
 	Run(ctx context.Context, call Call) (event.Outcome, event.Result, error)
 	Probe(ctx context.Context, call Call) (Finding, error)
+}
+
+// Recall is what a goal may find again: its own events, those of the other goals
+// of its repository, and the repository.
+type Recall interface {
+	// Search leaves the other goals out unless earlier is set.
+	Search(ctx context.Context, q recall.Query, earlier bool) (recall.Answer, error)
+	// Event is an event as a text, by a reference that a hit came with. The error
+	// is a *fault.Fault when there is none for this goal to see.
+	Event(ctx context.Context, ref string) (string, error)
 }
 
 // Unreadable are files that commands must not read, whatever they are called in

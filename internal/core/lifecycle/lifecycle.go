@@ -64,7 +64,7 @@ func Next(s Status, t event.Type) (to Status, moves bool, err error) {
 // than the one before, so that everything computed earlier is refused.
 func RaisesFence(t event.Type) bool {
 	switch t {
-	case event.TypeGoalPaused, event.TypeGoalCancelled, event.TypeGoalRevised, event.TypeVerificationStarted,
+	case event.TypeGoalPaused, event.TypeGoalCancelled, event.TypeGoalRevised, event.TypeVerificationStarted, event.TypeModelChanged,
 		event.TypeGoalGivenUp, event.TypeGoalImported, event.TypeGoalForked:
 		return true
 	}

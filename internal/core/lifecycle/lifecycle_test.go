@@ -95,9 +95,9 @@ func TestOnlyVerifyingCompletes(t *testing.T) {
 func TestTheFenceIsRaisedByWhatMakesOldWorkStale(t *testing.T) {
 	t.Parallel()
 	// DESIGN section 5: pausing, cancelling, revising the goal and starting a
-	// verification; taking over raises it in the store. So does
-	// another place, or another goal.
-	want := []event.Type{event.TypeGoalPaused, event.TypeGoalCancelled, event.TypeGoalRevised, event.TypeVerificationStarted,
+	// verification; taking over raises it in the store. Another model makes stale
+	// what the one before is saying; so does another place, or another goal.
+	want := []event.Type{event.TypeGoalPaused, event.TypeGoalCancelled, event.TypeGoalRevised, event.TypeVerificationStarted, event.TypeModelChanged,
 		event.TypeGoalGivenUp, event.TypeGoalImported, event.TypeGoalForked}
 	for _, typ := range event.Types() {
 		if got := lifecycle.RaisesFence(typ); got != slices.Contains(want, typ) {

@@ -18,7 +18,7 @@ var groups = []struct {
 	{"goal", "What was asked for, and where the whole stands.", []event.Type{
 		event.TypeGoalReceived, event.TypeGoalRevised, event.TypeGoalPaused, event.TypeGoalResumed,
 		event.TypeGoalCancelled, event.TypeGoalFailed, event.TypeGoalCompleted, event.TypeGoalWaiting,
-		event.TypeGoalWoken, event.TypeGoalHandedOff, event.TypeBudgetExtended, event.TypePolicyChanged}},
+		event.TypeGoalWoken, event.TypeGoalHandedOff, event.TypeBudgetExtended, event.TypePolicyChanged, event.TypeModelChanged}},
 	{"turn", "One bounded run of the agent loop: what people and models said.", []event.Type{
 		event.TypeTurnStarted, event.TypeTurnEnded, event.TypeUserMessage, event.TypeModelRequested,
 		event.TypeModelResponded, event.TypeModelFailed, event.TypeContextCompacted}},

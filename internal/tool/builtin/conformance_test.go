@@ -32,6 +32,7 @@ var valid = map[string][]string{
 	"ask_user":        {`{"question":"q"}`, `{"question":"q","options":["a"]}`},
 	"finish":          {`{}`, `{"summary":"s"}`},
 	"check_operation": {`{"op":"op7"}`},
+	"recall":          {`{"query":"panic in parseHeader tool:run_test outcome:failed"}`},
 	"git_push":        {`{"branch":"fix/x","message":"m"}`, `{"branch":"fix/x","message":"Fix x\n\nBecause.","remote":"up","paths":["a","b/"],"allow_default":true}`},
 }
 
@@ -57,7 +58,7 @@ func TestTheToolsAreTheOnesOfTheDesignInFixedOrder(t *testing.T) {
 		{"run_command", event.Supervised}, {"run_test", event.Supervised},
 		{"update_plan", event.Control}, {"update_todos", event.Control}, {"record_decision", event.Control},
 		{"ask_user", event.Control}, {"finish", event.Control},
-		{"check_operation", event.Read}, {"delegate", event.Control}, {"apply_child", event.Verifiable}, {"git_push", event.Keyed},
+		{"check_operation", event.Read}, {"recall", event.Read}, {"delegate", event.Control}, {"apply_child", event.Verifiable}, {"git_push", event.Keyed},
 	}
 	all := builtin.All()
 	if len(all) != len(want) {
@@ -79,7 +80,7 @@ func TestTheToolsAreTheOnesOfTheDesignInFixedOrder(t *testing.T) {
 
 // The fixed part of a prompt has to stay under 12 KB, and one more where the two
 // tools for child goals are offered.
-func TestAllToolsTogetherStayUnderSevenAndAHalfKilobytes(t *testing.T) {
+func TestAllToolsTogetherStayUnderEightKilobytes(t *testing.T) {
 	t.Parallel()
 	total, forChildren := 0, 0
 	for _, tl := range builtin.All() {
@@ -92,7 +93,7 @@ func TestAllToolsTogetherStayUnderSevenAndAHalfKilobytes(t *testing.T) {
 		total += n
 	}
 	t.Logf("%d bytes, and %d for child goals", total, forChildren)
-	if total > 7500 || forChildren > 1100 {
+	if total > 8000 || forChildren > 1100 {
 		t.Errorf("%d bytes of names, descriptions and schemas, and %d for child goals", total, forChildren)
 	}
 }

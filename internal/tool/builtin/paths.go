@@ -51,7 +51,7 @@ func (b base) cleanField(v args.Values, field, at string, dir bool) error {
 		return nil
 	}
 	given := v.String(field)
-	if artifactOf(given) != "" {
+	if artifactOf(given) != "" || field == "path" && isEvent(given) && b.def == readFileDef {
 		return nil
 	}
 	c, err := b.clean(given)

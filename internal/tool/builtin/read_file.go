@@ -24,7 +24,7 @@ const (
 var readFileDef = &definition{
 	name:   "read_file",
 	effect: event.Read,
-	doc:    "Read a text file. Lines come as `12→text`; the number and arrow are not part of the file. Read a file before editing it. For stored output, path is artifact:SHA256.",
+	doc:    "Read a text file. Lines come as `12→text`; the number and arrow are not part of the file. Read a file before editing it. For stored output, path is artifact:SHA256; for an event, event:SEQ.",
 	args: args.Object{Ignored: chatter, Fields: []args.Field{
 		{Name: "path", Required: true, Aliases: pathAliases},
 		{Name: "offset", Type: args.Integer, Min: 1, Default: int64(1), Doc: "first line, default 1"},
@@ -47,7 +47,7 @@ func (t readFile) Describe(raw json.RawMessage) (json.RawMessage, event.Access, 
 		return nil, event.Access{}, err
 	}
 	var a event.Access
-	if p := v.String("path"); artifactOf(p) == "" {
+	if p := v.String("path"); artifactOf(p) == "" && !isEvent(p) {
 		a.Reads = []string{p}
 	}
 	n, err := v.JSON()
@@ -66,6 +66,14 @@ func (t readFile) Run(ctx context.Context, env tool.Env, call tool.Call) (event.
 		if err := copyArtifact(ctx, env, sum, p); err != nil {
 			return failed(ctx, err)
 		}
+		return t.show(ctx, name, p, nil)
+	}
+	if isEvent(name) {
+		text, err := readEvent(ctx, env, name)
+		if err != nil {
+			return failed(ctx, err)
+		}
+		_, _ = io.WriteString(p, text)
 		return t.show(ctx, name, p, nil)
 	}
 	f, err := env.Workspace.Read(ctx, name)

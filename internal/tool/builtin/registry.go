@@ -48,7 +48,7 @@ func New(c Config) *Registry {
 		command{b(runCommandDef)}, command{b(runTestDef)},
 		control{b(updatePlanDef)}, control{b(updateTodosDef)}, control{b(recordDecisionDef)},
 		control{b(askUserDef)}, control{b(finishDef)},
-		checkOperation{b(checkOperationDef)},
+		checkOperation{b(checkOperationDef)}, recallTool{b(recallDef)},
 	}}
 	if c.Children {
 		r.tools = append(r.tools, control{b(delegateDef)}, applyChild{b(applyChildDef)})
