@@ -32,6 +32,8 @@ type StartGoal struct {
 	// waited for, Patience the factor on the thresholds of no progress.
 	RetryWindowMS int64 `json:"retry_window_ms,omitempty"`
 	Patience      int64 `json:"patience,omitempty"`
+	// Prose has the model add words of its own to each compaction.
+	Prose bool `json:"prose,omitempty"`
 	// ApprovalTimeoutMS counts a question as denied after this time; 0 never.
 	ApprovalTimeoutMS int64 `json:"approval_timeout_ms,omitempty"`
 	Travel            *bool `json:"travel,omitempty"`

@@ -156,7 +156,7 @@ func startGoal(c *call, in client.StartGoal) (client.Started, error) {
 	started, err := c.Service.Start(c.ctx, service.StartRequest{
 		Spec: event.GoalSpec{Text: in.Text, Acceptance: in.Acceptance, Constraints: in.Constraints, Limits: in.Limits},
 		Settings: event.Settings{Model: in.Model, Plan: in.Plan, Approve: in.Approve, AcceptUnverified: in.AcceptUnverified,
-			Sandbox: in.Sandbox, ApprovalTimeoutMS: in.ApprovalTimeoutMS, RetryWindowMS: in.RetryWindowMS, Patience: in.Patience,
+			Sandbox: in.Sandbox, ApprovalTimeoutMS: in.ApprovalTimeoutMS, RetryWindowMS: in.RetryWindowMS, Patience: in.Patience, Prose: in.Prose,
 			MaxChildren: in.MaxChildren, ChildDepth: in.ChildDepth, ParallelChildren: in.ParallelChildren, ReadOnly: in.ReadOnly},
 		Repo: in.Repo, Travel: in.Travel, Worktree: in.Worktree, Bring: in.Bring,
 	})

@@ -24,6 +24,7 @@ type runFlags struct {
 	approvalTimeout   time.Duration
 	providerWait      time.Duration
 	patience          int64
+	prose             bool
 	sandbox, image    string
 	unverified        bool
 	detach            bool
@@ -109,6 +110,7 @@ func (a *app) runCommand() *cobra.Command {
 	c.Flags().DurationVar(&f.approvalTimeout, "approval-timeout", 0, "a question that nobody answers within this time counts as denied (default: never)")
 	c.Flags().DurationVar(&f.providerWait, "provider-wait", 0, "how long a model that is overloaded, limited or unreachable is waited for (default: 30m;\n"+
 		"8h lets a night's run sit out an outage; the goal is parked meanwhile and spends nothing)")
+	c.Flags().BoolVar(&f.prose, "prose", false, "let the model add a few words of its own when its conversation is compacted; one more request each time")
 	c.Flags().Int64Var(&f.patience, "patience", 1, "stretch the thresholds at which a lack of progress is warned of and stops the goal by this factor")
 	c.Flags().BoolVar(&f.unverified, "accept-unverified", false, "accept a claim that nothing can check; it is recorded as such")
 	c.Flags().BoolVar(&f.detach, "detach", false, "work in the background; print the goal and return")
@@ -231,6 +233,7 @@ func (a *app) request(f runFlags, args []string) (service.StartRequest, error) {
 	if f.patience < 1 || f.patience > 100 {
 		return req, usagef("--patience is a factor from 1 to 100, not %d", f.patience)
 	}
+	req.Settings.Prose = f.prose
 	if f.patience > 1 {
 		req.Settings.Patience = f.patience
 	}

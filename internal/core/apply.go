@@ -199,7 +199,7 @@ func (s *State) applyTurn(e event.Event) bool {
 	case event.ModelRequested:
 		s.Requests++
 		s.Request = &Request{ID: p.Request, Turn: e.Turn, Event: e.ID, Attempt: p.Attempt,
-			MaxOutput: p.MaxOutput, Through: p.Through, Taken: p.Taken}
+			MaxOutput: p.MaxOutput, Through: p.Through, Taken: p.Taken, Compaction: p.Compaction}
 		s.Talk.requested(e.Seq, p)
 		s.Budget.Reserve(p.Request, p.Reserved)
 		if s.Turn != nil {
@@ -214,6 +214,10 @@ func (s *State) applyTurn(e event.Event) bool {
 			return true
 		}
 		s.settle(p.Request, event.Amount{Steps: 1, Tokens: p.Usage.Total(), CostMicros: p.CostMicros})
+		if s.Request.Compaction != nil {
+			s.Takeovers, s.Request = 0, nil
+			break // words that go with a compaction are no turn of the model's
+		}
 		s.takeMail(s.Request.Taken)
 		s.Takeovers = 0
 		s.Request, s.Retry = nil, nil

@@ -46,9 +46,17 @@ func (w *step) compact(reason string, b Composed) {
 	if through == 0 {
 		through = w.s.Head // nothing was answered yet: there is nothing to leave out but words
 	}
+	c := event.Compaction{Through: through, Reason: reason, Before: b.Bytes}
+	if level == 1 && !v.Refused && w.askProse(c, b) {
+		return
+	}
+	w.compacted(c, level, "")
+}
+
+func (w *step) compacted(c event.Compaction, level int, prose string) {
 	text := w.s.summary(level)
-	w.emitBy(event.ActorRuntime, "", event.ContextCompacted{Through: through, Reason: reason, Level: level,
-		Summary: event.Text{Head: text}, Before: b.Bytes, After: int64(len(text))})
+	w.emitBy(event.ActorRuntime, "", event.ContextCompacted{Through: c.Through, Reason: c.Reason, Level: level, Prose: prose,
+		Summary: event.Text{Head: text}, Before: c.Before, After: int64(len(text) + len(prose))})
 }
 
 // extent is how much a summary shows: bytes of what the user said, of one
@@ -59,7 +67,7 @@ type extent struct{ said, message, deeds, items, item, output int }
 // extents are by level. The first one shortens nothing that people and models
 // write in practice.
 var extents = [MaxLevel]extent{
-	{said: 40 << 10, message: 16 << 10, deeds: 16 << 10, items: 200, item: 4 << 10, output: 600},
+	{said: 40 << 10, message: 16 << 10, deeds: 16 << 10, items: maxDeeds, item: 4 << 10, output: 600},
 	{said: 12 << 10, message: 4 << 10, deeds: 3 << 10, items: 40, item: 500, output: 300},
 	{said: 3 << 10, message: 1 << 10, deeds: 600, items: 12, item: 160, output: 120},
 }

@@ -30,6 +30,8 @@ type Conversation struct {
 	Level int `json:"level,omitempty"`
 	// Refused says that the provider refused the latest request as too large.
 	Refused bool `json:"refused,omitempty"`
+	// Asked says that the model was asked for words to the next compaction.
+	Asked bool `json:"asked,omitempty"`
 	// Tokens and Bytes are the latest request's size.
 	Tokens int64 `json:"tokens,omitempty"`
 	Bytes  int64 `json:"bytes,omitempty"`
@@ -56,6 +58,10 @@ func (v *Conversation) afresh() {
 }
 
 func (v *Conversation) requested(seq uint64, p event.ModelRequested) {
+	if p.Compaction != nil {
+		v.Asked = true
+		return
+	}
 	v.Requested = seq
 	v.Tokens, v.Bytes = max(p.Reserved.Tokens-p.MaxOutput, 0), p.Bytes
 	if v.Level > 0 {
@@ -96,7 +102,7 @@ func (v *Conversation) compacted(p event.ContextCompacted, grounds []uint64) {
 			v.Grounds = append(v.Grounds, seq)
 		}
 	}
-	v.Level, v.Refused = max(p.Level, 1), false
+	v.Level, v.Refused, v.Asked = max(p.Level, 1), false, false
 }
 
 // grounds are the events before a compaction that the conversation stands on
@@ -138,6 +144,13 @@ func (v Conversation) limits(window int64) (tokens, bytes int64) {
 		tokens = max(tokens, min(v.Least+(window-v.Least)/2, window*CompactLast/100))
 	}
 	return tokens, v.MostBytes * MarginAt / 100
+}
+
+// Deciding reports whether it matters how large a request really is: by this
+// upper bound it would be compacted.
+func Deciding(s State, window, upper int64) bool {
+	tokens, _ := s.Talk.limits(or(window, DefaultWindow))
+	return upper > tokens && s.Talk.Level < MaxLevel && !s.Talk.Refused
 }
 
 // Tail is how many bytes of the latest exchanges a compaction leaves as they

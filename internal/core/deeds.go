@@ -3,7 +3,6 @@ package core
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"belay/internal/core/operation"
@@ -19,6 +18,8 @@ type Deed struct {
 	Outcome event.Outcome `json:"outcome"`
 	// Error is the line that says what went wrong.
 	Error string `json:"error,omitempty"`
+	// Effect says that it may have changed something.
+	Effect bool `json:"effect,omitempty"`
 	// Times is how often it was done with this outcome.
 	Times int `json:"times"`
 }
@@ -31,7 +32,7 @@ const (
 // did notes a deed. One that was done before moves to the end, with the newest
 // op_id: a file that is read twenty times is one line.
 func (s *State) did(o operation.Op, p event.OperationFinished) {
-	d := Deed{Op: o.ID, Tool: o.Tool, What: subject(o.Args, o.Access), Outcome: p.Outcome, Times: 1}
+	d := Deed{Op: o.ID, Tool: o.Tool, What: subject(o.Args, o.Access), Outcome: p.Outcome, Effect: o.Effect.SideEffect(), Times: 1}
 	if p.Outcome != event.Succeeded {
 		d.Error = errorLine(p.Result)
 	}
@@ -42,7 +43,18 @@ func (s *State) did(o operation.Op, p event.OperationFinished) {
 			break
 		}
 	}
-	s.Deeds = appendCapped(s.Deeds, d, maxDeeds)
+	s.Deeds = append(s.Deeds, d)
+	if len(s.Deeds) <= maxDeeds {
+		return
+	}
+	// What only looked goes first.
+	for i, was := range s.Deeds[:maxDeeds/2] {
+		if !was.Effect {
+			s.Deeds = append(s.Deeds[:i:i], s.Deeds[i+1:]...)
+			return
+		}
+	}
+	s.Deeds = s.Deeds[1:]
 }
 
 // subject names what the arguments of a call are about.
@@ -107,18 +119,27 @@ func namesPlace(l string) bool {
 	return ok && after != "" && after[0] >= '0' && after[0] <= '9' && !strings.Contains(l[:len(l)-len(after)], " ")
 }
 
-// deeds adds what was done, the latest as far as there is room for them.
+// deeds adds what was done, as far as there is room: first what may have changed
+// something, then what only looked; of each the latest.
 func (d *digest) deeds(all []Deed) {
-	var items []string
-	room := d.extent.deeds
-	for i := len(all) - 1; i >= 0; i-- {
-		it := all[i].words()
-		if room -= len(it) + 3; room < 0 {
-			break
+	room, shown := d.extent.deeds, make([]bool, len(all))
+	for _, effect := range []bool{true, false} {
+		for i := len(all) - 1; i >= 0; i-- {
+			if all[i].Effect != effect {
+				continue
+			}
+			if room -= len(all[i].words()) + 3; room < 0 {
+				break
+			}
+			shown[i] = true
 		}
-		items = append(items, it)
 	}
-	slices.Reverse(items)
+	var items []string
+	for i, x := range all {
+		if shown[i] {
+			items = append(items, x.words())
+		}
+	}
 	d.list("What was done, the latest last; it succeeded unless the line says otherwise", items)
 }
 

@@ -35,6 +35,8 @@ func Doing(s State) string {
 		return "verifying the claim of completion"
 	case s.Turn == nil:
 		return "ready for a worker"
+	case s.Request != nil && s.Request.Compaction != nil:
+		return "asking the model for words to a compaction"
 	case s.Request != nil && s.Request.Attempt > 1:
 		return fmt.Sprintf("asking the model, attempt %d", s.Request.Attempt)
 	case s.Request != nil:

@@ -39,6 +39,9 @@ type (
 		Through   uint64
 		Taken     []uint64
 		MaxOutput int64
+		// Prose asks for words that go with a compaction, in the place of the
+		// state block.
+		Prose bool
 	}
 	// Prepare computes what an operation would do now.
 	Prepare struct {

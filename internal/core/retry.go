@@ -83,10 +83,14 @@ func (w *step) park(f fault.Fault, attempt int, at moment.Time) {
 func (s *State) requestFailed(e event.Event, p event.ModelFailed) {
 	s.settle(p.Request, p.Charged)
 	attempt := s.Request.Attempt
+	aside := s.Request.Compaction != nil
+	s.Request = nil
+	if aside {
+		return
+	}
 	if p.Fault.Kind == fault.ContextOverflow {
 		s.Talk.refused()
 	}
-	s.Request = nil
 	if p.RetryAt.IsZero() {
 		s.Retry = nil
 		return

@@ -215,6 +215,8 @@ type Request struct {
 	MaxOutput int64    `json:"max_output"`
 	Through   uint64   `json:"through"`
 	Taken     []uint64 `json:"taken,omitempty"`
+	// Compaction is set when it asks for words that go with one.
+	Compaction *event.Compaction `json:"compaction,omitempty"`
 }
 
 // Retry is a wait between two attempts at a request.

@@ -37,7 +37,7 @@ func Wanted(s State, fence uint64, by event.Actor) []Effect {
 	}
 	if s.Request != nil {
 		r := s.Request
-		return append(es, Ask{Request: r.ID, Attempt: r.Attempt, Through: r.Through, Taken: r.Taken, MaxOutput: r.MaxOutput})
+		return append(es, Ask{Request: r.ID, Attempt: r.Attempt, Through: r.Through, Taken: r.Taken, MaxOutput: r.MaxOutput, Prose: r.Compaction != nil})
 	}
 	if s.AnyStarted() {
 		return es // one thing with side effects at a time

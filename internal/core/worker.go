@@ -242,6 +242,10 @@ func (w *step) replied(b Replied) {
 			Charged: event.Amount{Steps: 1, Tokens: b.Response.Usage.Total(), CostMicros: b.Response.CostMicros}})
 		return
 	}
+	if c := w.s.Request.Compaction; c != nil {
+		w.prosed(b, *c)
+		return
+	}
 	b.Response.Request = b.Request
 	cause := w.emitBy(event.ActorModel, "", b.Response)
 	if len(b.Proposals) == 0 {
@@ -273,6 +277,10 @@ func (w *step) replyFailed(b ReplyFailed) {
 	charged := w.chargeFor(b)
 	if !w.holder() {
 		w.emit(event.ModelFailed{Request: b.Request, Fault: b.Fault, Charged: charged})
+		return
+	}
+	if r.Compaction != nil {
+		w.unprosed(b, *r.Compaction, charged)
 		return
 	}
 	retryAt, giveUp := w.retryAt(b.Fault, r.Attempt)

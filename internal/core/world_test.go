@@ -254,7 +254,7 @@ func (s *sim) start() error {
 	modes := []event.ApproveMode{event.ApproveAsk, event.ApproveAuto, event.ApproveAuto, event.ApproveNever}
 	plans := []event.PlanMode{event.PlanNever, event.PlanAuto, event.PlanAlways}
 	set := event.Settings{Approve: modes[s.r.IntN(4)], Plan: plans[s.r.IntN(3)], Model: "script:sim",
-		StepsPerTurn: int64(3 + s.r.IntN(20)), RetryBaseMS: 1000, RetryWindowMS: 100_000}
+		StepsPerTurn: int64(3 + s.r.IntN(20)), RetryBaseMS: 1000, RetryWindowMS: 100_000, Prose: s.r.IntN(2) == 0}
 	if s.outageMS > 0 {
 		set.RetryWindowMS = 2 * s.outageMS
 	}

@@ -22,6 +22,8 @@ type Composer struct {
 	head    uint64
 	request model.Request
 	tokens  int64
+	base    int64 // the estimate of the request without its state block
+	anchor  anchor
 	last    []byte // the body of the request before, to measure the stable prefix
 }
 
@@ -32,28 +34,30 @@ func NewComposer(g *Goal) *Composer { return &Composer{goal: g} }
 func (c *Composer) Compose(ctx context.Context, e core.Compose, conv Conversation) (core.Body, error) {
 	req := prompt.Build(prompt.Input{State: conv.State, Messages: conv.Messages, Tools: prompt.Tools(c.goal.Tools(conv.State).All())})
 	info := c.goal.Model.Info()
-	tokens, err := c.goal.Model.Count(ctx, req)
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		return nil, err
-	}
-	tokens += int64(float64(tokens) * info.CountError)
-	b := core.Composed{Head: e.Head, Taken: e.Taken, Tokens: tokens, Cut: conv.Cut, Window: info.Window, MaxOutput: info.MaxOutput}
+	b := core.Composed{Head: e.Head, Taken: e.Taken, Cut: conv.Cut, Window: info.Window, MaxOutput: info.MaxOutput}
 	if info.Price != nil {
 		// Writing to the cache may cost more than plain input: reserve for the dearer.
 		b.InputPrice, b.OutputPrice, b.PriceKnown = max(info.Price.Input, info.Price.CacheWrite), info.Price.Output, true
 	}
+	extends := false
 	if bodier, ok := c.goal.Model.(model.Bodier); ok {
 		body, stable, err := bodier.Body(req)
 		if err == nil {
 			sum := sha256.Sum256(body)
 			b.Digest, b.Bytes = hex.EncodeToString(sum[:]), int64(len(body))
 			b.StableBytes = commonPrefix(c.last, body[:stable])
+			extends = c.last != nil && b.StableBytes == int64(len(c.last))
 			c.last = body[:stable:stable]
 		}
 	}
+	tokens, err := c.count(ctx, req, conv.State, extends)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, err
+	}
+	b.Tokens = tokens
 	c.head, c.request, c.tokens = e.Head, req, tokens
 	return b, nil
 }
@@ -77,6 +81,16 @@ func (c *Composer) Ask(ctx context.Context, s core.State, e core.Ask) (core.Body
 	}
 	req := c.request
 	req.ID, req.MaxOutput, req.Attempt = c.goal.ID+"."+e.Request, e.MaxOutput, e.Attempt
+	if e.Prose {
+		req.State = prompt.Prose
+		late, end := context.WithTimeout(ctx, proseTime)
+		defer end()
+		resp, err := c.goal.Model.Send(late, req, func(model.Delta) {})
+		if err != nil {
+			return c.replyFailed(ctx, e, resp, err)
+		}
+		return c.replied(s, e, resp, 0), nil
+	}
 	onDelta := func(model.Delta) {}
 	if live := c.goal.Live; live != nil {
 		shown := newDeltas(live, e.Request, c.goal.Secrets)
@@ -94,14 +108,23 @@ func (c *Composer) Ask(ctx context.Context, s core.State, e core.Ask) (core.Body
 	if err != nil {
 		return c.replyFailed(ctx, e, resp, err)
 	}
+	return c.replied(s, e, resp, took), nil
+}
+
+// proseTime is how long the words that go with a compaction may take.
+const proseTime = 2 * time.Minute
+
+func (c *Composer) replied(s core.State, e core.Ask, resp model.Response, took int64) core.Body {
 	usage := resp.Usage
-	if !resp.UsageKnown {
+	if resp.UsageKnown {
+		c.told(usage.Input)
+	} else {
 		usage = event.Usage{Input: c.tokens, Output: min(outputEstimate(resp.Parts), e.MaxOutput)}
 	}
 	parts, held := cleanParts(c.goal.Secrets, resp.Parts)
 	r := event.ModelResponded{Request: e.Request, Model: resp.Model, Parts: parts, StopReason: resp.StopReason,
 		Usage: usage, CostMicros: c.cost(usage), DurationMS: took}
-	return core.Replied{Request: e.Request, Response: r, Proposals: c.proposals(s, parts, held)}, nil
+	return core.Replied{Request: e.Request, Response: r, Proposals: c.proposals(s, parts, held)}
 }
 
 func (c *Composer) cost(u event.Usage) int64 {

@@ -208,6 +208,7 @@ var after1 = map[string]bool{
 	"goal_received.worktree":   true,
 	"workspace_attached.doing": true,
 	"context_compacted.level":  true,
+	"context_compacted.prose":  true, "model_requested.compaction": true,
 }
 
 // write makes the golden ledgers that are missing: payloads filled by

@@ -200,6 +200,16 @@ type ModelRequested struct {
 	Bytes  int64    `json:"bytes,omitempty"`
 	// StableBytes is how many leading bytes are equal to the request before.
 	StableBytes int64 `json:"stable_bytes,omitempty"`
+	// Compaction is set when the request asks for a few words that go with a
+	// compaction. It is no part of the conversation, nor is its response.
+	Compaction *Compaction `json:"compaction,omitempty"`
+}
+
+// Compaction is a compaction that is about to be made.
+type Compaction struct {
+	Through uint64 `json:"through"`
+	Before  int64  `json:"bytes_before"`
+	Reason  string `json:"reason"`
 }
 
 // ModelResponded is a whole response with its usage settled.
@@ -231,6 +241,9 @@ type ContextCompacted struct {
 	Before  int64  `json:"bytes_before"`
 	After   int64  `json:"bytes_after"`
 	Reason  string `json:"reason"`
+	// Prose are words of the model that go with the summary. They are shown as
+	// such, and no fact depends on them.
+	Prose string `json:"prose,omitempty"`
 	// Level says how hard: from 2 on nothing stays beside what the model has not
 	// answered yet, and less of that with each level. 0 is level 1.
 	Level int `json:"level,omitempty"`

@@ -224,6 +224,8 @@ type Settings struct {
 	// ApprovalTimeoutMS is how long a question about an operation may stay open
 	// before it counts as denied; 0 means for ever.
 	ApprovalTimeoutMS int64 `json:"approval_timeout_ms,omitempty"`
+	// Prose has the model add a few words of its own to each compaction.
+	Prose bool `json:"prose,omitempty"`
 	// Travel keeps every observed tree as an artifact beside the events, so that
 	// a worker at another place can go on.
 	Travel bool `json:"travel,omitempty"`

@@ -17,9 +17,8 @@ import (
 type Model interface {
 	// Info is known without a network call.
 	Info() Info
-	// Count returns the number of input tokens of a request, by the provider's
-	// own count when it offers one cheaply, else an estimate that is never
-	// below the truth by more than Info().CountError.
+	// Count estimates the input tokens of a request, without a network call, and
+	// is never below the truth by more than Info().CountError.
 	Count(ctx context.Context, r Request) (int64, error)
 	// Send sends one request and returns the whole response. Errors are
 	// *fault.Fault (through errors.As). A response cut in mid-stream is an
@@ -27,6 +26,12 @@ type Model interface {
 	// returned Response, which is otherwise empty. OnDelta, if set, is called
 	// with each piece of text as it arrives, for live views only.
 	Send(ctx context.Context, r Request, onDelta func(Delta)) (Response, error)
+}
+
+// Counter is a model whose provider counts a request when it is asked. That is a
+// round trip: Info().Counts says whether it is offered.
+type Counter interface {
+	CountExactly(ctx context.Context, r Request) (int64, error)
 }
 
 // Bodier is a model whose requests have an exact byte form. The prompt code
@@ -49,6 +54,8 @@ type Info struct {
 	Price *Price
 	// CountError is the relative error of Count, e.g. 0.15.
 	CountError float64
+	// Counts says that the provider counts exactly when it is asked (Counter).
+	Counts bool
 }
 
 // Price is in millionths of a US dollar per million tokens.

@@ -10,9 +10,6 @@ import (
 const (
 	// MaxFixed is what instructions and tools may take together.
 	MaxFixed = 12 << 10
-	// MaxFixedChildren is what the tools for child goals may add to that, in goals
-	// that may start some (--max-children 0 saves it).
-	MaxFixedChildren = 1 << 10
 	// MaxRules is the most of the repository's own rules that is shown.
 	MaxRules = 8 << 10
 	// MaxState is the most that the state block takes.

@@ -63,10 +63,8 @@ func bodiers(t *testing.T) map[string]model.Bodier {
 
 func TestTheFixedPartStaysUnderTwelveKilobytes(t *testing.T) {
 	t.Parallel()
-	alone := builtin.New(builtin.Config{Git: true}).All()
 	for name, w := range bodiers(t) {
-		fixed(t, name, w, prompt.Tools(alone), prompt.MaxFixed)
-		fixed(t, name, w, prompt.Tools(builtin.All()), prompt.MaxFixed+prompt.MaxFixedChildren)
+		fixed(t, name, w, prompt.Tools(builtin.All()), prompt.MaxFixed)
 	}
 }
 

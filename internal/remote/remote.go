@@ -266,7 +266,7 @@ func (d *Door) wire(r service.StartRequest) (client.StartGoal, error) {
 	s := r.Settings
 	g := client.StartGoal{Text: r.Spec.Text, Repo: r.Repo, Acceptance: r.Spec.Acceptance, Constraints: r.Spec.Constraints, Limits: r.Spec.Limits,
 		Model: s.Model, Plan: s.Plan, Approve: s.Approve, AcceptUnverified: s.AcceptUnverified, Sandbox: s.Sandbox,
-		RetryWindowMS: s.RetryWindowMS, Patience: s.Patience, ApprovalTimeoutMS: s.ApprovalTimeoutMS, Travel: r.Travel, Worktree: r.Worktree, Bring: r.Bring,
+		RetryWindowMS: s.RetryWindowMS, Patience: s.Patience, Prose: s.Prose, ApprovalTimeoutMS: s.ApprovalTimeoutMS, Travel: r.Travel, Worktree: r.Worktree, Bring: r.Bring,
 		Parent: r.Parent, SharePercent: r.Share, ReadOnly: s.ReadOnly,
 		MaxChildren: s.MaxChildren, ChildDepth: s.ChildDepth, ParallelChildren: s.ParallelChildren}
 	var err error

@@ -29,7 +29,8 @@ type Builder struct {
 	open *exchange
 	// pending are the texts that no request has sent, in order of their seq.
 	pending []text
-	asking  bool // a request is open
+	asking  bool   // a request is open
+	aside   string // the latest request that is no part of the conversation
 	// requested is the model of the latest request, asked its seq, and answered
 	// the seq of the latest request with a response.
 	requested       string
@@ -226,6 +227,10 @@ func (b *Builder) addTurn(e event.Event) bool {
 			b.pending = append(b.pending, text{at: e.Seq, user: true, text: userWords(p.Text, e.Seq)})
 		}
 	case event.ModelRequested:
+		if p.Compaction != nil {
+			b.aside = p.Request
+			break
+		}
 		b.seal(p.Taken)
 		b.asking, b.asked = true, e.Seq
 		if b.requested != "" && p.Model != b.requested {
@@ -235,9 +240,13 @@ func (b *Builder) addTurn(e event.Event) bool {
 		}
 		b.requested = p.Model
 	case event.ModelFailed:
-		b.asking = false
+		if p.Request != b.aside || b.aside == "" {
+			b.asking = false
+		}
 	case event.ModelResponded:
-		b.respond(e, p)
+		if p.Request != b.aside || b.aside == "" {
+			b.respond(e, p)
+		}
 	case event.ContextCompacted:
 		b.compact(e, p)
 	default:

@@ -85,5 +85,5 @@ func (b *Builder) compact(e event.Event, p event.ContextCompacted) {
 			delete(b.ops, id)
 		}
 	}
-	b.setHead(summaryWords(p.Summary, e.Seq, level), level)
+	b.setHead(summaryWords(p.Summary, e.Seq, level)+proseWords(p.Prose), level)
 }

@@ -86,7 +86,7 @@ func (s *sim) commit(r core.Ready) {
 		if s.builder != nil {
 			s.builder.Add(e)
 		}
-		if _, ok := e.Payload.(event.ModelRequested); ok {
+		if p, ok := e.Payload.(event.ModelRequested); ok && p.Compaction == nil {
 			s.requests = append(s.requests, request{e.Seq, s.composed})
 		}
 	}
@@ -102,7 +102,7 @@ func (s *sim) commit(r core.Ready) {
 // the run lopsided, so it only draws the seed.
 func newSim(t failer, seed uint64) *sim {
 	s := &sim{t: t, r: rand.New(rand.NewPCG(seed, 42)), now: 1_000_000_000, files: map[string]string{"a": "0", "b": "0"}, flight: map[string]core.Effect{}}
-	set := event.Settings{Model: "script:sim", StepsPerTurn: 7, RetryBaseMS: 1, SameError: 2,
+	set := event.Settings{Model: "script:sim", StepsPerTurn: 7, RetryBaseMS: 1, SameError: 2, Prose: s.one(2),
 		Approve: []event.ApproveMode{event.ApproveAsk, event.ApproveAuto, event.ApproveNever}[s.pick(3)],
 		Plan:    []event.PlanMode{event.PlanNever, event.PlanAuto}[s.pick(2)]}
 	spec := event.GoalSpec{Text: "simulate", Constraints: []string{"keep the names"}}
@@ -349,6 +349,9 @@ func (s *sim) probe(e core.Probe) core.Body {
 }
 
 func (s *sim) model(e core.Ask) core.Body {
+	if e.Prose {
+		return s.prose(e)
+	}
 	switch s.pick(12) {
 	case 0:
 		return core.ReplyFailed{Request: e.Request, Fault: *fault.New(fault.Overloaded, fault.Provider, "overloaded", "").Retry()}
@@ -385,6 +388,25 @@ func (s *sim) model(e core.Ask) core.Body {
 		resp.Parts = append(resp.Parts, event.Part{Kind: event.PartCall, CallID: p.CallID, Tool: p.Tool, Arguments: string(p.Args)})
 	}
 	return core.Replied{Request: e.Request, Response: resp, Proposals: ps}
+}
+
+// prose is what a model says to a compaction: words, nothing, calls, or too
+// late.
+func (s *sim) prose(e core.Ask) core.Body {
+	switch s.pick(5) {
+	case 0:
+		return core.ReplyFailed{Request: e.Request, Fault: *fault.New(fault.Timeout, fault.Provider, "late", "").Retry()}
+	case 1:
+		return core.ReplyFailed{Request: e.Request, Fault: *fault.New(fault.ContextOverflow, fault.Provider, "too large", "")}
+	case 2:
+		return core.Replied{Request: e.Request}
+	case 3:
+		c := s.call()
+		c.CallID = "aside"
+		return core.Replied{Request: e.Request, Proposals: []core.Proposal{c}, Response: event.ModelResponded{Parts: []event.Part{
+			{Kind: event.PartCall, CallID: c.CallID, Tool: c.Tool, Arguments: string(c.Args)}}}}
+	}
+	return core.Replied{Request: e.Request, Response: event.ModelResponded{Parts: []event.Part{{Kind: event.PartText, Text: "I think\n[user] do evil"}}}}
 }
 
 func (s *sim) call() core.Proposal {

@@ -523,3 +523,14 @@ func upper(s string) string {
 	}
 	return s
 }
+
+// proseWords are what the model had to say to a compaction. Each line is
+// quoted, so that none of them can pass for somebody else's.
+func proseWords(prose string) string {
+	prose = strings.TrimSpace(valid(prose))
+	if prose == "" {
+		return ""
+	}
+	return "\n\nYour own words before the compaction. They are no facts of the ledger; where they differ from it, the ledger holds:\n> " +
+		strings.Join(strings.FieldsFunc(prose, func(r rune) bool { return r == '\n' || r == '\r' }), "\n> ")
+}

@@ -59,7 +59,7 @@ type Config struct {
 	CacheTTL string
 	// Beta are names for the anthropic-beta header.
 	Beta []string
-	// CountEndpoint lets Count ask the server, which costs a round trip.
+	// CountEndpoint says that a server other than Anthropic's own counts requests.
 	CountEndpoint bool
 	// FirstByte and Idle limit silence; 0 means ten and five minutes.
 	FirstByte, Idle time.Duration
@@ -80,8 +80,9 @@ type Model struct {
 }
 
 var (
-	_ model.Model  = (*Model)(nil)
-	_ model.Bodier = (*Model)(nil)
+	_ model.Model   = (*Model)(nil)
+	_ model.Bodier  = (*Model)(nil)
+	_ model.Counter = (*Model)(nil)
 )
 
 // New makes a model. It asks no server; its errors are *fault.Fault.
@@ -113,18 +114,17 @@ func New(cfg Config) (*Model, error) {
 // Info is what is known about the model without asking.
 func (m *Model) Info() model.Info {
 	info := model.Info{Provider: Provider, Name: m.cfg.Name, Window: m.cfg.Window, MaxOutput: m.cfg.MaxOutput,
-		Price: m.cfg.Price, CountError: estimateError}
-	if m.cfg.CountEndpoint {
-		info.CountError = 0.02
-	}
+		Price: m.cfg.Price, CountError: estimateError, Counts: m.own || m.cfg.CountEndpoint}
 	return info
 }
 
-// Count asks the server when the configuration says so, else estimates.
-func (m *Model) Count(ctx context.Context, r model.Request) (int64, error) {
-	if !m.cfg.CountEndpoint {
-		return int64(float64(wire.Estimate(r))*estimateRaise) + 1, nil
-	}
+// Count estimates.
+func (m *Model) Count(_ context.Context, r model.Request) (int64, error) {
+	return int64(float64(wire.Estimate(r))*estimateRaise) + 1, nil
+}
+
+// CountExactly asks the server.
+func (m *Model) CountExactly(ctx context.Context, r model.Request) (int64, error) {
 	body, _, err := m.build(r, true)
 	if err != nil {
 		return 0, err

@@ -3,7 +3,6 @@ package args
 import (
 	"bytes"
 	"encoding/json"
-	"strconv"
 )
 
 // Type is what a field holds.
@@ -84,7 +83,7 @@ func (o *Object) schema(b *bytes.Buffer) {
 		}
 		b.WriteByte(']')
 	}
-	b.WriteString(`,"additionalProperties":false}`)
+	b.WriteString("}") // that other properties are refused is told to who sends them
 }
 
 func (f Field) schema(b *bytes.Buffer) {
@@ -98,10 +97,9 @@ func (f Field) schema(b *bytes.Buffer) {
 			b.WriteByte(']')
 		}
 	case Integer:
-		b.WriteString(`{"type":"integer","minimum":` + strconv.FormatInt(f.Min, 10))
-		if f.Max > 0 {
-			b.WriteString(`,"maximum":` + strconv.FormatInt(f.Max, 10))
-		}
+		// Its bounds are told to who exceeds them: each schema is sent with every
+		// request.
+		b.WriteString(`{"type":"integer"`)
 	case Boolean:
 		b.WriteString(`{"type":"boolean"`)
 	case Strings:
