@@ -72,10 +72,24 @@ func subject(args json.RawMessage, a event.Access) string {
 	if len(words) == 0 {
 		words = append(words, what(a))
 	}
-	if old, ok := m["old_string"].(string); ok {
+	if old := replaced(m); old != "" {
 		words = append(words, fmt.Sprintf("at %q", clip(telling(old), 80)))
 	}
 	return clip(oneLine(strings.Join(words, " ")), maxWhat)
+}
+
+// replaced is the text that an edit replaces, of several the first one's.
+func replaced(args map[string]any) string {
+	if old, ok := args["old_string"].(string); ok {
+		return old
+	}
+	edits, _ := args["edits"].([]any)
+	if len(edits) == 0 {
+		return ""
+	}
+	first, _ := edits[0].(map[string]any)
+	old, _ := first["old_string"].(string)
+	return old
 }
 
 // telling is the longest of the first lines of a text: braces and blank lines

@@ -21,7 +21,7 @@ func TestDeedsSayWhatWasDoneAndHowItEnded(t *testing.T) {
 	deed(&s, "op1", "read_file", `{"path":"a/b.go","offset":3}`, event.Succeeded, "1→package b")
 	deed(&s, "op2", "search_text", `{"pattern":"\\bParse\\b","path":"a"}`, event.Succeeded, "a/b.go:7: Parse")
 	deed(&s, "op3", "run_command", `{"command":"go build\n./..."}`, event.Failed, "exit code 1 after 2s\n# pkg\na/b.go:12:3: undefined: Parze\nmore")
-	deed(&s, "op4", "file_patch", `{"path":"a/b.go","old_string":"\n\tfunc Parse(x int) {\n","new_string":"y"}`, event.Succeeded, "done")
+	deed(&s, "op4", "file_patch", `{"edits":[{"path":"a/b.go","old_string":"\n\tfunc Parse(x int) {\n","new_string":"y"}],"path":"a/b.go"}`, event.Succeeded, "done")
 	deed(&s, "op5", "read_file", `{"path":"a/b.go","offset":90}`, event.Succeeded, "1→package b")
 	got := s.Summary()
 	for _, want := range []string{"- op2 search_text a \\bParse\\b\n", "- op3 run_command go build ./...: failed, a/b.go:12:3: undefined: Parze\n",

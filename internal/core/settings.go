@@ -54,7 +54,7 @@ const (
 	MarginAt = 90
 	// MaxView is the size at which a conversation is compacted although the
 	// window has room, in tokens: each later request sends all of it again.
-	MaxView = 90_000
+	MaxView = 80_000
 	// TailShare is the share of that size, in percent, that the latest exchanges
 	// may keep at a compaction.
 	TailShare     = 15

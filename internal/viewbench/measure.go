@@ -11,6 +11,7 @@ import (
 	"belay/internal/event"
 	"belay/internal/model"
 	"belay/internal/model/openai"
+	"belay/internal/model/wire"
 	"belay/internal/prompt"
 	"belay/internal/tool/builtin"
 	"belay/internal/transcript"
@@ -73,7 +74,8 @@ func measure(r recording, window int64) (figures, error) {
 			}
 			f.took = append(f.took, time.Since(began))
 			if f.requests++; f.requests == 1 {
-				f.fixed = strings.Index(string(body), state.Spec.Text[:20])
+				// The repository's own rules come on top, if it has some.
+				f.fixed = strings.Index(string(body), state.Spec.Text[:20]) - len(wire.AppendText(nil, req.System)) + len(wire.AppendText(nil, prompt.System(core.State{})))
 			}
 			if compaction {
 				f.compacted = append(f.compacted, len(body))
