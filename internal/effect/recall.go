@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"belay/internal/core"
 	"belay/internal/fault"
 	"belay/internal/ledger"
 	"belay/internal/recall"
+	"belay/internal/symbols"
 	"belay/internal/workspace"
 )
 
@@ -25,7 +27,44 @@ func (r recaller) Search(ctx context.Context, q recall.Query, earlier bool) (rec
 	if earlier {
 		q.Goal, q.Repo = "", core.Row(r.s).Repo
 	}
-	return r.g.Index.Search(ctx, q, Files(r.g.Workspace, r.s.Revision.Tree))
+	return r.g.Index.Search(ctx, q, Files(r.g.Workspace, r.s.Revision.Tree), Definitions(r.g.Symbols)...)
+}
+
+// Definitions is an index of symbols as recall asks it; none for nil.
+func Definitions(i symbols.Index) []recall.Source {
+	if i == nil {
+		return nil
+	}
+	return []recall.Source{definitions{i}}
+}
+
+type definitions struct{ symbols.Finder }
+
+// perName is how many definitions of one name are found.
+const perName = 12
+
+// Name implements recall.Source.
+func (definitions) Name() string { return "symbols" }
+
+// Find implements recall.Source: where the query's names are defined, and for a
+// query of one name where names that begin with it are.
+func (d definitions) Find(ctx context.Context, q recall.Query) ([]recall.Hit, error) {
+	var out []recall.Hit
+	names := q.Names()
+	for _, name := range names {
+		found, _, err := d.Finder.Find(ctx, symbols.Query{Name: name, Prefix: len(names) == 1 && len(name) > 2, Limit: perName})
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range found {
+			if q.File != "" && !slices.Contains(recall.Places(s.Path), recall.CleanPath(q.File)) {
+				continue
+			}
+			out = append(out, recall.Hit{Kind: recall.Symbol, Ref: fmt.Sprintf("%s:%d", s.Path, s.Line), Path: s.Path, Line: s.Line,
+				Action: string(s.Kind) + " " + s.Qualified(), Text: s.Signature})
+		}
+	}
+	return out, nil
 }
 
 // Event implements tool.Recall.

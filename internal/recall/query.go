@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"belay/internal/event"
 	"belay/internal/moment"
@@ -59,6 +60,42 @@ func Parse(text string, now moment.Time) (q Query, earlier bool, err error) {
 	}
 	q.Text = strings.Join(words, " ")
 	return q, earlier, nil
+}
+
+// Names are the words of a query that may be names of a program's: the only word,
+// or those that are written as no word of a language is.
+func (q Query) Names() []string {
+	words := strings.Fields(q.Text)
+	var out []string
+	for _, w := range words {
+		w = strings.Trim(w, "`'\"()[]{},;:!?")
+		if w == "" || strings.Contains(w, "/") {
+			continue
+		}
+		if len(words) == 1 || written(w) {
+			out = append(out, w)
+		}
+		if len(out) == maxNames {
+			break
+		}
+	}
+	return out
+}
+
+// maxNames is how many names of a query are looked up.
+const maxNames = 6
+
+// written reports whether a word has an underscore, a dot or a digit in it, or a
+// capital behind a small letter.
+func written(w string) bool {
+	last := 'A'
+	for _, r := range strings.TrimRight(w, ".") {
+		if strings.ContainsRune("_.#", r) || unicode.IsDigit(r) || unicode.IsLower(last) && unicode.IsUpper(r) {
+			return true
+		}
+		last = r
+	}
+	return false
 }
 
 func outcomeOf(s string) (string, error) {

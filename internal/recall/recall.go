@@ -109,9 +109,10 @@ type Answer struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Recall finds. Files is the repository to search as well, nil for none.
+// Recall finds. Files is the repository to search as well, nil for none; what
+// more sources find is fused with it.
 type Recall interface {
-	Search(ctx context.Context, q Query, files Files) (Answer, error)
+	Search(ctx context.Context, q Query, files Files, more ...Source) (Answer, error)
 	Close() error
 }
 
@@ -135,7 +136,7 @@ type FileID struct{ Path, ID string }
 type Source interface {
 	// Name is what Hit.By calls it.
 	Name() string
-	Find(ctx context.Context, q Query, files Files) ([]Hit, error)
+	Find(ctx context.Context, q Query) ([]Hit, error)
 }
 
 // Embedder turns texts into vectors whose angle tells how much they are alike.

@@ -10,6 +10,7 @@ import (
 	"belay/internal/fault"
 	"belay/internal/ledger"
 	"belay/internal/recall"
+	"belay/internal/workspace"
 )
 
 // Search finds again what goals went through and what repositories hold. With
@@ -34,12 +35,22 @@ func (s *Service) Search(ctx context.Context, q recall.Query, here string) (reca
 	case q.Repo != "":
 		root = q.Repo
 	}
-	files, done, note, err := s.files(ctx, q, root, tree)
+	ws, note, err := s.searched(ctx, q, root)
 	if err != nil {
 		return recall.Answer{}, err
 	}
-	defer done()
-	a, err := s.Index.Search(ctx, q, files)
+	var files recall.Files
+	var more []recall.Source
+	if ws != nil {
+		defer ws.Close()
+		files = effect.Files(ws, tree)
+		if s.Symbols != nil {
+			marks := s.Symbols(ws)
+			defer marks.Close()
+			more = effect.Definitions(marks)
+		}
+	}
+	a, err := s.Index.Search(ctx, q, files, more...)
 	if note != "" {
 		a.Notes = append(a.Notes, note)
 	}
@@ -80,31 +91,30 @@ func ReadEvent(ctx context.Context, ref string, resolve func(context.Context, st
 	return recall.Render(es[0])
 }
 
-// files opens the repository to search. A directory in which no goal has worked is
-// nobody's to read; one that cannot be opened leaves the events to search.
-func (s *Service) files(ctx context.Context, q recall.Query, root, tree string) (files recall.Files, done func(), note string, err error) {
-	done = func() {}
+// searched opens the repository to search, nil for none. A directory in which no
+// goal has worked is nobody's to read; one that cannot be opened leaves the events
+// to search, and note says so.
+func (s *Service) searched(ctx context.Context, q recall.Query, root string) (ws workspace.Workspace, note string, err error) {
 	if root == "" || s.ReadWorkspace == nil || q.OnlyEvents() || !q.Wants(recall.File, recall.Symbol) {
-		return nil, done, "", nil
+		return nil, "", nil
 	}
 	if q.Goal == "" {
 		rows, err := s.Ledger.Goals(ctx, ledger.Filter{Repo: root, Limit: 1})
 		if err != nil {
-			return nil, done, "", err
+			return nil, "", err
+		}
+		if len(rows) == 0 && q.Repo != "" {
+			return nil, "", fmt.Errorf("%w: search: no goal has worked on %s (belay goals lists them)", ErrUsage, root)
 		}
 		if len(rows) == 0 {
-			if q.Repo != "" {
-				return nil, done, "", fmt.Errorf("%w: search: no goal has worked on %s (belay goals lists them)", ErrUsage, root)
-			}
-			return nil, done, "", nil
+			return nil, "", nil
 		}
 	}
-	ws, err := s.ReadWorkspace(ctx, root)
-	if err != nil {
-		if ctx.Err() != nil || !errors.As(err, new(*fault.Fault)) {
-			return nil, done, "", err
-		}
-		return nil, done, fmt.Sprintf("the repository was not searched: %v", err), nil
+	if ws, err = s.ReadWorkspace(ctx, root); err == nil {
+		return ws, "", nil
 	}
-	return effect.Files(ws, tree), func() { _ = ws.Close() }, "", nil
+	if ctx.Err() != nil || !errors.As(err, new(*fault.Fault)) {
+		return nil, "", err
+	}
+	return nil, fmt.Sprintf("the repository was not searched: %v", err), nil
 }

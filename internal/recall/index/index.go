@@ -70,8 +70,6 @@ type Config struct {
 	Secrets *redact.Redactor
 	// Embedder is nil where none is configured.
 	Embedder recall.Embedder
-	// Sources are fused with the index's own rankings.
-	Sources []recall.Source
 	// Wait is how long one search takes in what is new before it answers with
 	// what it has; 0 means DefaultWait.
 	Wait time.Duration

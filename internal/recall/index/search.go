@@ -17,7 +17,7 @@ import (
 const worth = 0.4
 
 // Search implements recall.Recall.
-func (x *Index) Search(ctx context.Context, q recall.Query, files recall.Files) (a recall.Answer, err error) {
+func (x *Index) Search(ctx context.Context, q recall.Query, files recall.Files, more ...recall.Source) (a recall.Answer, err error) {
 	if err := q.Check(); err != nil {
 		return a, fault.New(fault.InvalidArguments, fault.User, "search: "+err.Error(), "filters are "+recall.Filters)
 	}
@@ -26,7 +26,7 @@ func (x *Index) Search(ctx context.Context, q recall.Query, files recall.Files) 
 	}
 	q.Limit = min(q.Limit, recall.MaxLimit)
 	err = x.with(ctx, func(s *store) error {
-		r := &search{x: x, s: s, q: q, want: recall.Words(q.Text), files: files}
+		r := &search{x: x, s: s, q: q, want: recall.Words(q.Text), files: files, more: more}
 		a, err = r.run(ctx)
 		return err
 	})
@@ -43,6 +43,7 @@ type search struct {
 	q     recall.Query
 	want  []recall.Wanted
 	files recall.Files
+	more  []recall.Source
 	notes []string
 
 	// What was found, by the key that it is ranked under.
@@ -170,8 +171,8 @@ func (r *search) sources(ctx context.Context) [][]string {
 	if r.q.OnlyEvents() || !r.q.Wants(recall.Symbol) || len(r.want) == 0 {
 		return nil
 	}
-	for _, src := range r.x.Sources {
-		hits, err := src.Find(ctx, r.q, r.files)
+	for _, src := range r.more {
+		hits, err := src.Find(ctx, r.q)
 		if err != nil {
 			r.note("%s were not searched: %v", src.Name(), err)
 			continue
