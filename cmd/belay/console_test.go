@@ -224,6 +224,10 @@ func (s *served) hostile(t *testing.T, b *browser) {
 	page.until(`[...document.querySelectorAll(".changes .diff")].some((e) => e.innerText.includes("<script>window.__owned=1</script>\\u202egnp.exe\\x1b[31m"))`)
 	// What is out of sight is found by searching.
 	page.eval(`(() => { const f = document.querySelector(".timeline-card input[type=search]"); f.value = "op3"; f.dispatchEvent(new Event("input")); })()`, nil)
+	// And in everything that there is, events that were never loaded and files.
+	page.eval(`(() => { const f = document.querySelector(".timeline-card input[type=search]"); f.value = "owned tool:run_command"; f.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter" })); f.value = "op3"; })()`, nil)
+	page.until(`document.querySelector(".hits li")?.innerText.includes("run_command") && document.querySelector(".hits li pre").innerText.includes("<script>window.__owned=1</script>")`)
+	page.eval(`document.querySelector(".found .quiet").click()`, nil)
 	page.press("op3")
 	page.until(`document.querySelector("dialog .output").innerText.includes("\\x1b]0;owned\\x07\\x1b[2J\\u202e")`)
 	var found struct {

@@ -5,6 +5,7 @@ import { get, goalPath } from "./api.js";
 import { List } from "./list.js";
 import { entryTone } from "./words.js";
 import { showEvent } from "./detail.js";
+import { Find } from "./find.js";
 
 const page = 500; // events that are read back at a time
 
@@ -15,11 +16,14 @@ export class Timeline {
     this.follow = h("input", { type: "checkbox", id: "follow", checked: true, onchange: () => this.pin(this.follow.checked) });
     this.list.onUp = () => { this.follow.checked = false; };
     this.status = h("span", { class: "aside" });
-    const find = h("input", { type: "search", "aria-label": "Search the timeline", placeholder: "Search", oninput: () => { this.search = find.value.toLowerCase(); this.narrow(); } });
+    this.found = new Find(goal, (seq) => showEvent(goal, seq, (id) => this.jump(id)), show);
+    const everything = () => { if (find.value.trim()) this.found.ask(find.value); };
+    const find = h("input", { type: "search", "aria-label": "Search the timeline", placeholder: "Search", title: "Typing narrows the entries here. Enter searches everything, with filters such as file:PATH tool:NAME outcome:failed since:2h",
+      oninput: () => { this.search = find.value.toLowerCase(); this.narrow(); }, onkeydown: (e) => { if (e.key === "Enter") everything(); } });
     this.element = h("section", { class: "card timeline-card" },
       h("h2", {}, "Timeline", this.status),
-      h("div", { class: "tools" }, find, h("button", { type: "button", onclick: () => this.all() }, "Load from the start"), h("span", { class: "check" }, this.follow, h("label", { for: "follow" }, "follow"))),
-      this.list.element);
+      h("div", { class: "tools" }, find, h("button", { type: "button", onclick: everything }, "Search everything"), h("button", { type: "button", onclick: () => this.all() }, "Load from the start"), h("span", { class: "check" }, this.follow, h("label", { for: "follow" }, "follow"))),
+      this.found.element, this.list.element);
   }
 
   close() { this.closed = true; cancelAnimationFrame(this.frame); }
