@@ -29,6 +29,7 @@ var routesOf = map[string]struct {
 	"timeline":       {routes: []string{"GET /v1/goals/{goal}/timeline", "GET /v1/goals/{goal}/stream"}},
 	"events":         {routes: []string{"GET /v1/goals/{goal}/events"}},
 	"diff":           {routes: []string{"GET /v1/goals/{goal}/diff"}},
+	"search":         {routes: []string{"GET /v1/search", "GET /v1/goals/{goal}/events"}},
 	"audit":          {routes: []string{"GET /v1/goals/{goal}/audit"}},
 	"log":            {routes: []string{"GET /v1/goals/{goal}/operations/{op}/output"}},
 	"report":         {routes: []string{"GET /v1/goals/{goal}/report"}},
