@@ -170,6 +170,12 @@ func describeWork(e event.Event) (name, detail string) {
 			return "operation_reconciled: retry", p.Reason
 		}
 		return "operation_reconciled: " + string(p.Outcome), p.Reason
+	}
+	return describeWorkspace(e)
+}
+
+func describeWorkspace(e event.Event) (name, detail string) {
+	switch p := e.Payload.(type) {
 	case event.WorkspaceAttached:
 		return string(e.Type), attachedLine(p)
 	case event.EnvironmentCaptured:
