@@ -51,7 +51,6 @@ var routesOf = map[string]struct {
 	"import":         {not: "it reads a file and lays files into a directory where it is called"},
 	"worktrees":      {routes: []string{"GET /v1/worktrees", "POST /v1/goals/{goal}/remove-worktree"}},
 	"rollback":       {routes: []string{"POST /v1/goals/{goal}/rollback"}},
-	"search":         {routes: []string{"GET /v1/search"}},
 	"policy explain": {routes: []string{"POST /v1/policy/explain"}},
 	"policy list":    {routes: []string{"GET /v1/policy/rules"}},
 	"policy check":   {routes: []string{"POST /v1/policy/check"}},
