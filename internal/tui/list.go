@@ -143,7 +143,7 @@ func (l List) row(g core.Overview) string {
 		now = "no worker"
 	}
 	return fmt.Sprintf("%-8s  %-24s  %6s  %-30s  %s", g.Goal[:min(8, len(g.Goal))], ansi.Truncate(line(status), 24, "…"), age(l.Now.Sub(g.Updated.Std())),
-		ansi.Truncate(line(now), 30, "…"), line(g.Title))
+		ansi.Truncate(line(now), 30, "…"), under(g.Parent)+line(g.Title))
 }
 
 // age is a duration in its largest unit.
@@ -233,4 +233,12 @@ func (a *all) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		}
 	}
 	return a, nil
+}
+
+// under leads in the title of a goal that another one has started.
+func under(parent string) string {
+	if parent == "" {
+		return ""
+	}
+	return "└ "
 }
