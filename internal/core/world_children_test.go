@@ -16,8 +16,8 @@ import (
 )
 
 // kid is a child goal as the simulation of its parent needs it: that it exists,
-// what it obeys, and how it ended. How whole families go is played in
-// family_test.go.
+// what it obeys, and how it ended. Whole families are played by the built
+// program, in cmd/belay.
 type kid struct {
 	share   event.Amount
 	orders  map[uint64]bool
@@ -50,7 +50,7 @@ func (s *sim) command(e core.Command) core.Body {
 	if k.latest.Order == event.OrderCancel && k.ended == nil {
 		k.ended = s.endOf(e.Child, k, "cancelled")
 	}
-	return core.Commanded{Child: e.Child, Order: e.Order, Seq: e.Seq}
+	return core.Commanded(e)
 }
 
 func (s *sim) endOf(id string, k *kid, status string) *event.ChildEnded {

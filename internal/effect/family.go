@@ -44,7 +44,7 @@ func (g *Goal) command(ctx context.Context, e core.Command) (core.Body, error) {
 	if err := g.Family.Send(ctx, e.Child, core.Ordered{Order: e.Order, Seq: e.Seq}); err != nil {
 		return nil, fmt.Errorf("tell child goal %s to %s: %w", e.Child, e.Order, err)
 	}
-	return core.Commanded{Child: e.Child, Order: e.Order, Seq: e.Seq}, nil
+	return core.Commanded(e), nil
 }
 
 // tell tells the parent how this goal ended.
