@@ -304,11 +304,20 @@ func (s *State) finishCheck(e event.Event, o operation.Op, p event.OperationFini
 // copyRun is the evidence of a run in a private copy.
 func copyRun(e event.Event, o operation.Op, p event.OperationFinished) evidence.Record {
 	r := evidence.Record{Op: o.ID, Seq: e.Seq, Command: o.Access.Command, Test: o.Access.Test, Tree: o.Tree, Scratch: true,
-		ExitCode: p.Result.Command.ExitCode, TimedOut: p.Result.Command.TimedOut, Tools: toolsOf(p.Result.Environment)}
+		ExitCode: exitOf(*p.Result.Command), TimedOut: p.Result.Command.TimedOut, Tools: toolsOf(p.Result.Environment)}
 	if p.Result.Test != nil {
 		r.Counts, r.Broken = *p.Result.Test, evidence.Broken(*p.Result.Test)
 	}
 	return r
+}
+
+// exitOf is the exit code that counts as evidence. What a signal ended has not
+// ended by itself, whatever code stands beside it.
+func exitOf(c event.CommandResult) int {
+	if c.Signal != "" && c.ExitCode == 0 {
+		return -1
+	}
+	return c.ExitCode
 }
 
 // tried counts a look that brought nothing, n times over, and gives it up when

@@ -288,7 +288,7 @@ func (w *step) worthKeeping(r PendingRun) bool {
 }
 
 func testCompleted(r PendingRun, after string) event.TestCompleted {
-	return event.TestCompleted{Command: r.Access.Command, Dir: r.Access.Dir, ExitCode: r.Command.ExitCode,
+	return event.TestCompleted{Command: r.Access.Command, Dir: r.Access.Dir, ExitCode: exitOf(r.Command),
 		TimedOut: r.Command.TimedOut, Counts: r.Counts, Test: r.Access.Test || r.Counts.Runner != "",
 		TreeBefore: r.Tree, TreeAfter: after, Log: r.Command.Output, Signature: r.Fault, Tail: r.Tail,
 		Criterion: r.Criterion, Environment: r.Environment}

@@ -132,7 +132,7 @@ func (s *sim) copyRuns(l lookedAt, tree string) (passed, failed int) {
 		t := p.Result.Test
 		switch {
 		case p.Result.Command.TimedOut:
-		case p.Result.Command.ExitCode == 0 && t.Passed > 0 && t.Failed == 0:
+		case p.Result.Command.ExitCode == 0 && t != nil && t.Passed > 0 && t.Failed == 0:
 			passed++
 		default:
 			failed++
