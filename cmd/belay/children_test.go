@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -66,9 +67,8 @@ func TestFourChildrenUnderOneBudgetSurviveKills(t *testing.T) {
 		delegation("write a.txt", "write b.txt", "break it", "hang on") +
 		"  - {expect: {contains: [\"no such thing\", \"wrote my file\"]}, calls: [{tool: apply_child, args: {child: op1}}, {tool: apply_child, args: {child: op2}}]}\n" +
 		stepTest + stepDone
-	limits := []string{"--max-steps", "90", "--max-turns", "60", "--max-tokens", "3000000"}
 
-	p := w.start(paint(w.script(script), append(limits, "--json")...)...)
+	p := w.start(paint(w.script(script), append(slices.Clone(limited), "--json")...)...)
 	p.await(`"type":"child_reserved"`)
 	goal := ""
 	p.kill()

@@ -411,13 +411,19 @@ func (w *step) fromFamily() (bool, error) {
 		return true, w.childEnded(b)
 	case Ordered:
 		return true, w.obey(b)
+	case Spawned:
+		if w.in.Fence == 0 { // a worker's own is one of its results
+			w.spawned(b)
+			return true, nil
+		}
 	}
 	return false, nil
 }
 
-// spawned notes that a child's stream exists.
+// spawned notes that a child's stream exists: a worker made it, or whoever
+// started it for a person, without a ticket.
 func (w *step) spawned(b Spawned) {
-	if c, ok := w.s.Children.Find(b.Child); ok && c.Phase == children.Reserved && w.holder() {
+	if c, ok := w.s.Children.Find(b.Child); ok && c.Phase == children.Reserved && (w.in.Fence == 0 || w.holder()) {
 		w.emitBy(event.ActorRuntime, c.Op, event.ChildStarted{Child: b.Child})
 	}
 }

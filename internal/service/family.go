@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -167,12 +168,12 @@ func (s *Service) descendants(ctx context.Context, goal string) ([]ledger.Row, e
 // themselves, and so on down.
 func (s *Service) showChildren(ctx context.Context, vs []core.ChildView) error {
 	for i := range vs {
-		if vs[i].Status != string(lifecycle.Active) {
-			continue // it has ended, or does not exist yet
+		if vs[i].Status != string(lifecycle.Active) && vs[i].Status != string(children.Reserved) {
+			continue // it has ended
 		}
 		st, err := s.state(ctx, vs[i].Goal)
 		if errors.Is(err, ErrNotFound) {
-			continue
+			continue // it does not exist yet
 		}
 		if err != nil {
 			return err
@@ -223,7 +224,12 @@ func (s *Service) spawn(ctx context.Context, st core.State, c children.Child) er
 	if err != nil {
 		return err
 	}
-	return family{s}.Begin(ctx, start)
+	if err := (family{s}).Begin(ctx, start); err != nil {
+		return err
+	}
+	// The parent may have no worker for long, and what it knows to exist is told
+	// of its pauses.
+	return family{s}.Send(ctx, st.Goal, core.Spawned{Child: c.Goal})
 }
 
 // relay tells the goals below one at once what its worker would tell them: it
@@ -234,8 +240,13 @@ func (s *Service) relay(ctx context.Context, goal string) {
 		return
 	}
 	for _, c := range st.Children {
-		if c.Phase != children.Started || !c.Owes() {
+		if !c.Owes() {
 			continue
+		}
+		if c.Phase == children.Reserved { // who made its stream may have died before that was noted
+			if _, err := s.Ledger.Goal(ctx, c.Goal); err != nil || (family{s}).Send(ctx, goal, core.Spawned{Child: c.Goal}) != nil {
+				continue
+			}
 		}
 		if (family{s}).Send(ctx, c.Goal, core.Ordered{Order: c.Order.What, Seq: c.Order.Seq}) == nil {
 			s.relay(ctx, c.Goal)
@@ -252,13 +263,12 @@ func (s *Service) asks(ctx context.Context, goal string, a Answer) (string, Answ
 		if err != nil {
 			return "", a, err
 		}
-		for _, r := range rows {
-			if strings.HasPrefix(r.Goal, child) {
-				a.Op = op
-				return r.Goal, a, nil
-			}
+		id, err := among(rows, goal, child)
+		if err != nil || op == "" {
+			return "", a, cmp.Or(err, fmt.Errorf("%w: name the operation too, %s/OP", ErrUsage, child))
 		}
-		return "", a, fmt.Errorf("%w: goal %s has no child %q", ErrNotFound, goal, child)
+		a.Op = op
+		return id, a, nil
 	}
 	if a != (Answer{Reason: a.Reason}) {
 		return goal, a, nil
@@ -284,6 +294,28 @@ func (s *Service) asks(ctx context.Context, goal string, a Answer) (string, Answ
 		return waiting[0], a, nil
 	}
 	return goal, a, fmt.Errorf("goal %s: %w: name the child and its operation, CHILD/OP (waiting: %s)", goal, core.ErrAmbiguous, strings.Join(waiting, ", "))
+}
+
+// among finds the goal below another one that the beginning of an id names.
+func among(rows []ledger.Row, goal, prefix string) (string, error) {
+	var fit []string
+	for _, r := range rows {
+		if r.Goal == prefix {
+			return r.Goal, nil
+		}
+		if strings.HasPrefix(r.Goal, prefix) && !slices.Contains(fit, r.Goal) {
+			fit = append(fit, r.Goal)
+		}
+	}
+	switch {
+	case prefix == "":
+		return "", fmt.Errorf("%w: name the child of goal %s and its operation, CHILD/OP", ErrUsage, goal)
+	case len(fit) == 0:
+		return "", fmt.Errorf("%w: goal %s has no child %q", ErrNotFound, goal, prefix)
+	case len(fit) > 1:
+		return "", fmt.Errorf("%w: %q fits %s of goal %s", ErrAmbiguous, prefix, strings.Join(fit, " and "), goal)
+	}
+	return fit[0], nil
 }
 
 // tending is a worker for the goals below one, beside whoever works on that.
