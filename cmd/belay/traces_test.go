@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -197,8 +198,10 @@ func (c *collector) got() map[string]sentSpan {
 	defer c.mu.Unlock()
 	out := map[string]sentSpan{}
 	for _, s := range c.spans {
-		if have, ok := out[s.SpanID]; ok && fmt.Sprint(have) != fmt.Sprint(s) {
-			c.t.Errorf("two spans of one id:\n%+v\n%+v", have, s)
+		if have, ok := out[s.SpanID]; ok && !reflect.DeepEqual(have, s) {
+			a, _ := json.Marshal(have)
+			b, _ := json.Marshal(s)
+			c.t.Errorf("two spans of one id:\n%s\n%s", a, b)
 		}
 		out[s.SpanID] = s
 	}

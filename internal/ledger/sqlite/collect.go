@@ -244,13 +244,16 @@ func (l *Ledger) dropFile(path string, before moment.Time, dry bool, out *ledger
 	return os.Remove(path)
 }
 
+// namesLock is the file, in the folder of artifacts that are being made.
+const namesLock = ".names"
+
 // lockNames locks the names of artifact files: shared to give one, alone to take
 // one away.
 func lockNames(dir string, how int) (unlock func(), err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(filepath.Join(dir, ".names"), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, namesLock), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}

@@ -288,7 +288,7 @@ func TestSmallArtifactsLieInTheFileLargeOnesBesideIt(t *testing.T) {
 			t.Errorf("after putting it again: %v", err)
 		}
 	}
-	if entries, err := os.ReadDir(filepath.Join(dir, "artifacts", "tmp")); err != nil || len(entries) != 0 {
+	if entries, err := os.ReadDir(filepath.Join(dir, "artifacts", "tmp")); err != nil || len(entries) != 1 || entries[0].Name() != namesLock {
 		t.Errorf("left in tmp: %v, %v", entries, err)
 	}
 }
