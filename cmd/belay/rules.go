@@ -35,9 +35,11 @@ type bringFile struct {
 	Copy  []string `yaml:"copy"`
 	Link  []string `yaml:"link"`
 	Never []string `yaml:"never"`
+	// Setup are commands that prepare the checkout.
+	Setup []string `yaml:"setup"`
 }
 
-// loadBring reads which ignored files a goal's own checkout gets. The repository
+// loadBring reads what a goal's own checkout gets, and by what it is prepared. The repository
 // may only take away from what the user wants.
 func loadBring(config, repo string) (workspace.Bring, []string, error) {
 	var user bringFile
@@ -52,7 +54,10 @@ func loadBring(config, repo string) (workspace.Bring, []string, error) {
 	if w := project.Worktree; len(w.Copy)+len(w.Link) > 0 {
 		warnings = append(warnings, "belay.yaml: a repository cannot have ignored files brought into worktrees (worktree.copy and worktree.link are dropped); put them into worktree.yaml of your configuration")
 	}
-	return workspace.Bring{Copy: user.Copy, Link: user.Link, Never: append(user.Never, project.Worktree.Never...)}, warnings, nil
+	if len(project.Worktree.Setup) > 0 {
+		warnings = append(warnings, "belay.yaml: a repository cannot have commands run in worktrees (worktree.setup is dropped); put them into worktree.yaml of your configuration")
+	}
+	return workspace.Bring{Copy: user.Copy, Link: user.Link, Setup: user.Setup, Never: append(user.Never, project.Worktree.Never...)}, warnings, nil
 }
 
 // loadRules reads the user's rules and the repository's. The repository may

@@ -108,3 +108,29 @@ func TestAHeadThatAPersonMovedStopsTheGoalWithAQuestion(t *testing.T) {
 	}
 	w.must(0, "audit", goal)
 }
+
+// TestAKilledSetupIsFoundAgainAndRunsOnce: the worker is killed while a setup
+// command runs; whoever comes next waits for it, and runs none of them twice.
+func TestAKilledSetupIsFoundAgainAndRunsOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, toy())
+	g := w.gate()
+	w.put(filepath.Join(w.dir, "config", "worktree.yaml"), "setup:\n"+
+		"  - echo one >> "+w.dir+"/effects.log\n"+
+		"  - cat "+w.dir+"/gate; echo two >> "+w.dir+"/effects.log\n")
+	p := w.start(runToy(w.script("steps:\n"+stepRead+stepFix+stepTest+stepDone), "--worktree")...)
+	w.id = strings.Fields(p.await(`^goal [0-9a-f]+`))[1]
+	g.open(p)
+	p.kill()
+	p.wait()
+	b := w.start("resume", w.id)
+	b.await("turn_started")
+	g.close()
+	if r := b.wait(); r.code != 0 {
+		t.Errorf("%v", r)
+	}
+	if got := w.readAt("effects.log"); got != "one\ntwo\n" {
+		t.Errorf("effects: %q", got)
+	}
+	w.must(0, "audit", w.id)
+}

@@ -26,10 +26,13 @@ type goalFile struct {
 	// Verify is "run" where belay itself runs what a claim comes without, for
 	// every command and test criterion.
 	Verify string `yaml:"verify"`
-	// Worktree is what a checkout of the goal's own gets of the ignored files.
+	// Worktree is what a checkout of the goal's own gets of the ignored files, and
+	// how it is prepared.
 	Worktree struct {
 		Copy []string `yaml:"copy"`
 		Link []string `yaml:"link"`
+		// Setup are the commands that prepare it.
+		Setup []string `yaml:"setup"`
 	} `yaml:"worktree"`
 	Criteria []event.Criterion `yaml:"-"`
 }
@@ -90,7 +93,7 @@ func readGoalFile(path string, now time.Time) (spec event.GoalSpec, image string
 	if err != nil {
 		return spec, "", bring, usagef("%s: %w", path, err)
 	}
-	return spec, g.Image, service.Bring{Copy: g.Worktree.Copy, Link: g.Worktree.Link}, nil
+	return spec, g.Image, service.Bring{Copy: g.Worktree.Copy, Link: g.Worktree.Link, Setup: g.Worktree.Setup}, nil
 }
 
 // nameCriteria gives ids to criteria without one.

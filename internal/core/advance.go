@@ -106,6 +106,9 @@ func (w *step) advanceOp(o operation.Op) bool {
 // beforeRequest checks what has to hold before the model is asked again.
 func (w *step) beforeRequest() bool {
 	s := &w.s
+	if s.toSetUp() {
+		return w.prepareWorktree()
+	}
 	switch {
 	case s.hasMessage() && s.Turn.Replies > 0 && s.Turn.Calls == 0:
 		return w.nextTurn("a user message begins a turn of its own")

@@ -114,6 +114,7 @@ func (s *State) applyGoal(e event.Event) bool {
 		s.Pause, s.Wait, s.Verification = &p, nil, nil
 	case event.GoalResumed:
 		s.Pause, s.HandOff, s.Strikes = nil, nil, 0
+		s.SetupFailed = nil            // whoever resumes it wants it tried again
 		s.Moved, s.Trusted = nil, true // whoever resumes it knows the ground
 		s.Takeovers, s.Blocked = 0, 0
 		s.Retry = nil
@@ -307,14 +308,15 @@ func (s *State) applyOperation(e event.Event) bool {
 		s.Ops++
 		s.Open = append(s.Open, operation.Op{ID: e.Op, Tool: p.Tool, Effect: p.Effect, CallID: p.CallID,
 			Request: p.Request, Args: p.Arguments, ArgsHash: argsHash(p.Tool, p.Arguments), Access: p.Access,
-			Criterion: p.Criterion, Proposal: e.ID, Seq: e.Seq, Phase: operation.Proposed})
+			Criterion: p.Criterion, Setup: p.Setup, Proposal: e.ID, Seq: e.Seq, Phase: operation.Proposed})
 	case event.OperationRejected:
 		o := s.move(e, func(o operation.Op) (operation.Op, error) { return o.Reject(p.Outcome) })
 		s.Approvals.Withdraw(e.Op)
+		s.setUp(o, p.Outcome, p.Fault.Message)
 		if p.Outcome == event.Rejected {
 			s.tried(o, p.Fault.Message, MaxCheckTries)
 		}
-		if p.Outcome == event.Rejected && o.Tool != ToolFinish && o.Criterion == "" && p.Fault.Signature != "" {
+		if p.Outcome == event.Rejected && o.Tool != ToolFinish && !o.Own() && p.Fault.Signature != "" {
 			s.Progress.Note(o.ArgsHash, p.Fault.Signature, o.Request)
 			s.Way.Refused(p.Fault.Signature, o.Effect.SideEffect())
 		}
@@ -328,7 +330,8 @@ func (s *State) applyOperation(e event.Event) bool {
 			s.refuse(e, "answers no pending question")
 		}
 	case event.ApprovalDenied:
-		s.move(e, func(o operation.Op) (operation.Op, error) { return o.Reject(event.Rejected) })
+		o := s.move(e, func(o operation.Op) (operation.Op, error) { return o.Reject(event.Rejected) })
+		s.setUp(o, event.Rejected, "it was denied: "+p.Reason)
 		s.Approvals.Deny(e.Op, p.Intent, p.Reason)
 	case event.OperationStarted:
 		s.move(e, func(o operation.Op) (operation.Op, error) {
@@ -406,6 +409,7 @@ func (s *State) finish(e event.Event, p event.OperationFinished) {
 	if s.finishCheck(e, o, p) {
 		return
 	}
+	s.setUp(o, p.Outcome, errorLine(p.Result))
 	if p.Outcome == event.Succeeded {
 		s.applied(o)
 	}
@@ -421,7 +425,7 @@ func (s *State) finish(e event.Event, p event.OperationFinished) {
 		s.did(o, p)
 		s.Strikes = 0
 	}
-	if o.Criterion == "" { // what belay does itself is no step of the model's
+	if !o.Own() { // what belay does itself is no step of the model's
 		s.countFailure(o, p)
 		if o.Tool == ToolRollback {
 			s.afresh() // the ground is another
@@ -505,6 +509,7 @@ func (s *State) reconcile(e event.Event, p event.OperationReconciled) {
 			return
 		}
 		s.InDoubt = append(s.InDoubt[:i:i], s.InDoubt[i+1:]...)
+		s.setUp(o, p.Outcome, p.Reason)
 		if p.Outcome == event.Succeeded {
 			s.applied(o)
 		}

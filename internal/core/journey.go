@@ -150,6 +150,11 @@ type Origin struct {
 // arrive makes a place the goal's. No approval counts there.
 func (s *State) arrive(place, repo string, t *event.Worktree) {
 	s.Place, s.Repo, s.Worktree = place, repo, t
+	s.SetUp, s.SetupFailed = 0, nil // another checkout, in which nothing was prepared
+	s.InDoubt = append([]operation.Op(nil), s.InDoubt...)
+	for i := range s.InDoubt {
+		s.InDoubt[i].Setup = 0 // what became of it prepares nothing here
+	}
 	if s.Workspace != nil {
 		at := *s.Workspace
 		at.Root, at.Place = repo, place

@@ -52,7 +52,7 @@ func (w *step) guard(o operation.Op, invalid *fault.Fault, index int) *fault.Fau
 	if o.Effect == event.Control {
 		return nil
 	}
-	if sig, no := w.s.Progress.Forbidden[o.ArgsHash]; no && o.Criterion == "" {
+	if sig, no := w.s.Progress.Forbidden[o.ArgsHash]; no && !o.Own() {
 		f := fault.New(fault.Forbidden, fault.Model, "this action has failed in the same way too often and is refused until the repository changes", "change the strategy")
 		f.Signature = sig
 		return f
@@ -74,7 +74,7 @@ func (w *step) guard(o operation.Op, invalid *fault.Fault, index int) *fault.Fau
 		}
 	}
 	v := w.judge(o)
-	if w.s.Mode == event.ModePlan && o.Effect.SideEffect() && !readerOnly(w.s, o, v) {
+	if w.s.Mode == event.ModePlan && o.Effect.SideEffect() && o.Setup == 0 && !readerOnly(w.s, o, v) {
 		if w.s.Settings.ReadOnly {
 			return fault.New(fault.PlanGate, fault.Model, "this goal only looks: it may change nothing", "report what you found with finish")
 		}
@@ -110,12 +110,18 @@ func readerOnly(s State, o operation.Op, v policy.Verdict) bool {
 func (w *step) judge(o operation.Op) policy.Verdict { return w.s.judge(o) }
 
 func (s State) judge(o operation.Op) policy.Verdict {
-	return policy.Judge(s.Policy(), o.Tool, o.Effect, o.Access)
+	c := s.Policy()
+	if o.Setup > 0 {
+		// The user gave this very text: it is judged as a test command of the goal
+		// is. The model may not run it for that.
+		c.TestCommands = []string{o.Access.Command}
+	}
+	return policy.Judge(c, o.Tool, o.Effect, o.Access)
 }
 
 func (w *step) reject(o operation.Op, f *fault.Fault) {
 	w.emitBy(event.ActorRuntime, o.ID, event.OperationRejected{Outcome: event.Rejected, Fault: *f})
-	if o.Criterion == "" {
+	if !o.Own() {
 		w.judgeCount(o.Tool, o.ArgsHash, f, w.s.Progress.Count(o.ArgsHash, f.Signature))
 	}
 }

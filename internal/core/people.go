@@ -87,6 +87,11 @@ func (w *step) start(b Start) error {
 	if err := errors.Join(CheckSettings(b.Settings), CheckLimits(b.Spec.Limits)); err != nil {
 		return fmt.Errorf("%w: %w", ErrInput, err)
 	}
+	if b.Worktree != nil {
+		if err := CheckSetup(b.Worktree.Setup); err != nil {
+			return fmt.Errorf("%w: %w", ErrInput, err)
+		}
+	}
 	w.emit(event.GoalReceived{Version: 1, Spec: b.Spec, Settings: b.Settings, Repo: b.Repo, Parent: b.Parent,
 		ParentOp: b.ParentOp, Worktree: b.Worktree, Depth: b.Depth, Share: b.Share})
 	if b.Failed != nil {

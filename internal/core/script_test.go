@@ -394,7 +394,11 @@ func (b *bench) foreign(typ string) error {
 func (b *bench) peopleSay(verb, rest string, plain []string, keys map[string]string) (core.Body, error) {
 	switch verb {
 	case "start":
-		return core.Start{Goal: "g", Spec: b.spec(keys), Settings: settings(keys), Repo: "/w"}, nil
+		s := core.Start{Goal: "g", Spec: b.spec(keys), Settings: settings(keys), Repo: "/w"}
+		if c := keys["setup"]; c != "" {
+			s.Worktree = &event.Worktree{Of: "/of", Dir: "/w", Setup: strings.Split(c, ";")}
+		}
+		return s, nil
 	case "say":
 		return core.Say{Mode: event.Message, Text: rest}, nil
 	case "steer":

@@ -15,7 +15,7 @@ import (
 
 // StateSchema is the version of State's shape. A cached state of another
 // schema is ignored and rebuilt from the ledger.
-const StateSchema = 19
+const StateSchema = 20
 
 // State is where a goal stands: only ever the fold of its ledger. It is bounded:
 // it holds what decisions need, not the conversation.
@@ -38,6 +38,10 @@ type State struct {
 	Parent   string         `json:"parent,omitempty"`
 	// Worktree is set when Repo is a checkout of the goal's own.
 	Worktree *event.Worktree `json:"worktree,omitempty"`
+	// SetUp counts the commands of its setup that have succeeded, SetupFailed is
+	// the one that did not, until the user resumes the goal.
+	SetUp       int           `json:"set_up,omitempty"`
+	SetupFailed *SetupFailure `json:"setup_failed,omitempty"`
 	// ParentOp, Depth and Share are of a child goal: the operation that started
 	// it, how many goals are above it, and its limits at the start. Ordered is
 	// the latest order of its parent that it obeyed; ParentTold says that the

@@ -143,6 +143,9 @@ func describeFamily(e event.Event) (name, detail string) {
 func describeWork(e event.Event) (name, detail string) {
 	switch p := e.Payload.(type) {
 	case event.OperationProposed:
+		if p.Setup > 0 {
+			return "worktree_setup", "belay runs `" + p.Access.Command + "`"
+		}
 		if p.Criterion == "" {
 			return "", ""
 		}

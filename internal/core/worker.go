@@ -368,7 +368,7 @@ func (w *step) lateTruth(o operation.Op, b Ended) {
 // judgeRepetition forbids an action that keeps failing in the same way, and
 // hands the goal off when the model insists.
 func (w *step) judgeRepetition(o operation.Op, outcome event.Outcome, f *fault.Fault) {
-	if outcome != event.Failed || f == nil || !w.holder() || o.Criterion != "" {
+	if outcome != event.Failed || f == nil || !w.holder() || o.Own() {
 		return
 	}
 	w.judgeCount(o.Tool, o.ArgsHash, f, w.s.Progress.Count(o.ArgsHash, f.Signature))

@@ -191,10 +191,17 @@ func asFault(err error, kind fault.Kind, blame fault.Blame) *fault.Fault {
 	return fault.New(kind, blame, err.Error(), "")
 }
 
+// setsUp reports whether an operation prepares the goal's worktree: that is the
+// user's word, also while the goal may only plan.
+func setsUp(s core.State, op string) bool {
+	o, ok := s.Find(op)
+	return ok && o.Setup > 0
+}
+
 // env is what a tool works with.
 func (g *Goal) env(s core.State, op string) tool.Env {
 	e := tool.Env{Workspace: g.Workspace, Sandbox: g.Sandbox, Artifacts: artifacts{g.Ledger, g.Secrets}, Secrets: g.Secrets, Symbols: g.Symbols, BaseEnv: g.BaseEnv,
-		Protected: g.Protected, Unreadable: policy.UnreadableBy(s.Policy()), ReadOnly: s.Mode == event.ModePlan,
+		Protected: g.Protected, Unreadable: policy.UnreadableBy(s.Policy()), ReadOnly: s.Mode == event.ModePlan && !setsUp(s, op),
 		Children: merger{g, s},
 		Look:     func(ctx context.Context, op string) (tool.Finding, error) { return g.Look(ctx, s, op) }}
 	if g.Index != nil {

@@ -206,6 +206,7 @@ var after1 = map[string]bool{
 	"operation_started.reserved": true, "operation_started.max_output": true, "test_completed.criterion": true, "verification_finished.given_up": true,
 	"progress_alarm.advice":    true,
 	"goal_received.worktree":   true,
+	"operation_proposed.setup": true,
 	"workspace_attached.doing": true,
 	"context_compacted.level":  true,
 	"context_compacted.prose":  true, "model_requested.compaction": true,

@@ -297,6 +297,9 @@ type OperationProposed struct {
 	Access    Access          `json:"access"`
 	// Criterion is set when the runtime proposes a check for it.
 	Criterion string `json:"criterion,omitempty"`
+	// Setup is set when the runtime proposes a command that prepares the goal's
+	// worktree: which one of them, from 1.
+	Setup int `json:"setup,omitempty"`
 }
 
 // OperationRejected closes an operation that never started.

@@ -21,6 +21,9 @@ type Worktree struct {
 	// Copied and Linked are the ignored paths that it was given.
 	Copied []string `json:"copied,omitempty"`
 	Linked []string `json:"linked,omitempty"`
+	// Setup are the shell commands by which the user has it prepared, in order,
+	// before the model is asked for the first time.
+	Setup []string `json:"setup,omitempty"`
 }
 
 // The types of what happens to a goal's own checkout and its result.

@@ -96,6 +96,9 @@ func (s *Service) Start(ctx context.Context, r StartRequest) (Started, error) {
 	} else if out.Goal, err = NewGoalID(now); err != nil {
 		return Started{}, err
 	}
+	if !r.Worktree && len(r.Bring.Setup) > 0 {
+		return Started{}, fmt.Errorf("%w: setup commands prepare a worktree, and this goal has none: add --worktree", ErrUsage)
+	}
 	body := core.Start{Goal: out.Goal, Spec: r.Spec, Settings: r.Settings, Repo: repo}
 	if r.Worktree {
 		if body.Worktree, body.Repo, err = s.isolate(ctx, out.Goal, repo, r.Bring, &out); err != nil {

@@ -106,7 +106,11 @@ func (s *Service) checkoutAt(ctx context.Context, of core.State, goal, tree stri
 		return checkout{}, errors.Join(err, fmt.Errorf("%w: the tree that goal %s had then is not kept on this machine", ErrUsage, of.Goal))
 	}
 	var made checkout
-	if made.tree, made.root, err = s.isolate(ctx, goal, of.Repo, workspace.Bring{}, out); err != nil {
+	var bring workspace.Bring
+	if of.Worktree != nil {
+		bring.Setup = of.Worktree.Setup // those that goal.yaml named, too
+	}
+	if made.tree, made.root, err = s.isolate(ctx, goal, of.Repo, bring, out); err != nil {
 		return made, err
 	}
 	if of.Worktree != nil {

@@ -331,7 +331,7 @@ func (b *Builder) propose(e event.Event, p event.OperationProposed) {
 	if o.byUser = p.Tool == delegate && p.Request == ""; o.byUser {
 		return // no call of the model's waits for it
 	}
-	if b.open == nil || p.Criterion != "" || p.Tool == personsOwn {
+	if b.open == nil || p.Criterion != "" || p.Setup > 0 || p.Tool == personsOwn {
 		return
 	}
 	for i := range b.open.slots {

@@ -220,13 +220,16 @@ type Conflict struct {
 	Text string `json:"text,omitempty"`
 }
 
-// Bring names the ignored files that a checkout of its own gets, relative to
-// the top of the repository, with * and ?.
+// Bring is what a checkout of its own gets: the ignored files, relative to the
+// top of the repository, with * and ?, and the commands that prepare it.
 type Bring struct {
 	Copy []string `json:"copy,omitempty"`
 	Link []string `json:"link,omitempty"`
 	// Never takes away from both.
 	Never []string `json:"never,omitempty"`
+	// Setup are shell commands that prepare the checkout, in order. The goal runs
+	// them; making the checkout does not.
+	Setup []string `json:"setup,omitempty"`
 }
 
 // Checkouts keeps the checkouts of goals that have one of their own.

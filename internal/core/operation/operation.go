@@ -41,6 +41,8 @@ type Op struct {
 	ArgsHash  string            `json:"arguments_hash"`
 	Access    event.Access      `json:"access"`
 	Criterion string            `json:"criterion,omitempty"`
+	// Setup says which command of the worktree's setup it is, from 1; 0 for none.
+	Setup int `json:"setup,omitempty"`
 	// Proposal is the event id of the proposal, the cause of what follows; Seq is
 	// its seq, and Again that of the word to run it again after a doubt.
 	Proposal string `json:"proposal"`
@@ -80,6 +82,10 @@ func (e *IllegalError) Error() string {
 func (o Op) illegal(t event.Type, why string) (Op, error) {
 	return o, &IllegalError{Op: o.ID, From: o.Phase, Event: t, Why: why}
 }
+
+// Own reports whether belay itself proposed the operation, for a criterion or to
+// prepare a worktree: its failures are none of the model's.
+func (o Op) Own() bool { return o.Criterion != "" || o.Setup > 0 }
 
 // Open reports whether the operation still owes its outcome.
 func (o Op) Open() bool { return o.Phase != Closed }
