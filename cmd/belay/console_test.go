@@ -144,7 +144,7 @@ func TestTheConsole(t *testing.T) {
 	page.sound()
 	second.sound()
 
-	for name, f := range map[string]func(*served, *testing.T, *browser){"start": (*served).startInThePage, "hostile": (*served).hostile, "watch": (*served).watchOnly, "keys": (*served).byKeys, "running": (*served).running, "settle": (*served).settle} {
+	for name, f := range map[string]func(*served, *testing.T, *browser){"start": (*served).startInThePage, "hostile": (*served).hostile, "watch": (*served).watchOnly, "keys": (*served).byKeys, "running": (*served).running, "settle": (*served).settle, "family": (*served).family} {
 		t.Run(name, func(t *testing.T) { f(s.room(t, name), t, b) })
 	}
 }

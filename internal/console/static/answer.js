@@ -5,6 +5,7 @@ import { tell, get, text, goalPath, Problem } from "./api.js";
 import { ended, words } from "./words.js";
 import { drawDiff } from "./diff.js";
 import { ask, toast } from "./detail.js";
+import { all, asks } from "./family.js";
 
 // act sends a command from a button and says what came of it.
 async function act(button, s, command, body, say) {
@@ -31,11 +32,13 @@ function button(s, say, label, command, body, attrs) {
 // questions shows what waits for a person, each with what an answer allows.
 export function questions(root, s, may, say, show) {
   say.button = (label, command, body, attrs) => button(s, say, label, command, body, attrs);
-  const key = JSON.stringify([s.pending_approvals, s.in_doubt, s.wait_reason, s.wait_detail, s.status, may]);
+  const key = JSON.stringify([s.pending_approvals, s.in_doubt, s.wait_reason, s.wait_detail, s.status, may,
+    all(s).map((c) => [c.goal, c.title, c.status, c.wait_reason, c.wait_detail, c.pending_approvals])]);
   settle(root, key, () => [
     (s.pending_approvals || []).map((p) => approval(s, p, may, say, show)),
     (s.in_doubt || []).map((o) => doubt(s, o, may, say, show)),
     s.wait_reason === "user_input" && question(s, may, say),
+    asks(s),
   ]);
 }
 

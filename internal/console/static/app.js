@@ -36,7 +36,7 @@ async function enter() {
   $("new").hidden = !may.operate;
   $("leave").hidden = false;
   $("goals").hidden = false;
-  goals ||= new Goals($("goals"), state("goals"));
+  goals ||= new Goals($("goals"), state("goals"), (g) => shown?.kin?.(g));
   route();
 }
 

@@ -7,6 +7,7 @@ import { questions, controls, rollBack, nameCheckpoint } from "./answer.js";
 import { Changes } from "./diff.js";
 import { Timeline } from "./timeline.js";
 import { Lanes } from "./lanes.js";
+import { all, drawChildren, goalLink } from "./family.js";
 import { showOperation, showReport, tail } from "./detail.js";
 
 export class Goal {
@@ -21,7 +22,7 @@ export class Goal {
     this.timeline = new Timeline(goal, (op) => this.operation(op));
     fill(root,
       h("a", { class: "back", href: "#/" }, "‹ Goals"), this.head, this.ask, this.live,
-      h("div", { class: "cards" }, part("plan"), part("criteria"), part("budget"), part("tests"), part("trouble", "wide")),
+      h("div", { class: "cards" }, part("plan"), part("criteria"), part("budget"), part("tests"), part("trouble", "wide"), part("children", "wide")),
       this.changes.element, this.timeline.element, new Lanes(goal).element, part("facts"));
     this.load();
   }
@@ -74,6 +75,11 @@ export class Goal {
     }, 120);
   }
 
+  // kin hears of a goal that has changed: one below this one is shown here too.
+  kin(g) {
+    if (this.snap && g.parent && [this.snap, ...all(this.snap)].some((c) => c.goal === g.parent)) this.refresh();
+  }
+
   operation(op) { showOperation(this.goal, op); }
 
   // show draws a snapshot, part by part where something has changed. An older
@@ -85,6 +91,7 @@ export class Goal {
     const key = (...v) => JSON.stringify(v);
     const f = face(s);
     settle(this.head, key(f, s.text, s.next, s.current_action, s.wait_detail, s.wait_until, s.pause_detail, s.refused, s.hand_off, s.status), () => [
+      s.parent && h("p", { class: "dim" }, "Child of goal ", goalLink(s.parent, s.parent)),
       h("h1", {}, s.text),
       h("p", { class: "now" }, chip(f), s.current_action && s.current_action !== f.word && !["approval", "user_input"].includes(s.wait_reason) && h("span", { class: "doing" }, s.current_action), this.spinner(f)),
       s.next && !ended(s) && h("p", { class: "dim next" }, `Next, ${s.next.who}: ${s.next.what}`),
@@ -98,7 +105,9 @@ export class Goal {
     settle(this.tests, key(s.latest_successful_test, s.recent_test_failures, s.revision), () => this.drawTests(s));
     settle(this.trouble, key(s.fault, s.hand_off, s.refused, s.open_operations), () => this.drawTrouble(s));
     settle(this.facts, key(s.repo, s.model, s.sandbox, s.revision, s.fence, s.checkpoints, s.constraints, s.goal_version), () => this.drawFacts(s));
+    settle(this.children, key(s.children), () => drawChildren(s));
     this.trouble.hidden = !this.trouble.childElementCount;
+    this.children.hidden = !this.children.childElementCount;
     this.changes.show(s);
     this.watch(s);
   }

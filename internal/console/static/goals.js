@@ -13,7 +13,9 @@ const filters = {
 };
 
 export class Goals {
-  constructor(root, state) {
+  // news hears of every goal that has changed.
+  constructor(root, state, news) {
+    this.news = news;
     this.rows = new Map();
     this.search = "";
     this.filter = "all";
@@ -33,17 +35,30 @@ export class Goals {
   close() { this.stop(); clearInterval(this.clock); cancelAnimationFrame(this.frame); }
 
   on(e) {
-    if (e.name === "goal") this.rows.set(e.data.goal, e.data);
+    if (e.name === "goal") {
+      this.rows.set(e.data.goal, e.data);
+      if (this.loaded) this.news(e.data);
+    }
     if (e.name === "caught_up") this.loaded = true;
     if (!this.frame) this.frame = requestAnimationFrame(() => { this.frame = 0; this.arrange(); });
   }
 
-  // arrange sorts and narrows; the newest goal is first.
+  // family puts goals under those that started them, in the order in which they
+  // began, as far as these are seen.
+  family(seen) {
+    const listed = new Set(seen.map((g) => g.goal)), below = new Map(), ordered = [];
+    for (const g of seen) if (listed.has(g.parent)) below.set(g.parent, [g, ...(below.get(g.parent) || [])]);
+    const put = (g) => { ordered.push(g); (below.get(g.goal) || []).forEach(put); };
+    for (const g of seen) if (!listed.has(g.parent)) put(g);
+    return ordered;
+  }
+
+  // arrange sorts and narrows; the newest goal is first, its children below it.
   arrange() {
     const fits = filters[this.filter][1];
-    this.seen = [...this.rows.values()]
+    this.seen = this.family([...this.rows.values()]
       .filter((g) => fits(g) && (!this.search || (g.title + " " + g.goal + " " + g.repo).toLowerCase().includes(this.search)))
-      .sort((a, b) => (a.created < b.created ? 1 : a.created > b.created ? -1 : a.goal < b.goal ? -1 : 1));
+      .sort((a, b) => (a.created < b.created ? 1 : a.created > b.created ? -1 : a.goal < b.goal ? -1 : 1)));
     const you = [...this.rows.values()].filter(filters.you[1]).length;
     const text = `${this.seen.length} of ${this.rows.size} goals` + (you ? ` · ${you} need${you === 1 ? "s" : ""} you` : "");
     if (this.summary.textContent !== text) fill(this.summary, text);
@@ -56,11 +71,11 @@ export class Goals {
   row(g) {
     const f = face(g);
     const used = [g.steps && count(g.steps) + " steps", g.tokens && count(g.tokens) + " tokens", g.cost_micros && amount("cost_micros", g.cost_micros)].filter(Boolean).join(" · ");
-    return h("a", { class: "goal-row tone-" + f.tone, href: "#/goal/" + g.goal, "aria-current": g.goal === this.open ? "page" : false },
-      h("span", { class: "title" }, g.title),
+    return h("a", { class: "goal-row tone-" + f.tone + (g.parent ? " child" : ""), href: "#/goal/" + g.goal, "aria-current": g.goal === this.open ? "page" : false },
+      h("span", { class: "title" }, g.parent && h("span", { "aria-hidden": "true" }, "└ "), g.title),
       h("span", { class: "state" }, chip(f), h("span", { class: "age", title: "since it was started" }, ago(g.created))),
       h("span", { class: "doing" }, g.current_action || used || " "),
-      h("span", { class: "rest" }, [left(g.budget_left), g.goal.slice(0, 8)].filter(Boolean).join(" · ")));
+      h("span", { class: "rest" }, [left(g.budget_left), g.goal.slice(0, 8), g.parent && "child of " + g.parent.slice(0, 8)].filter(Boolean).join(" · ")));
   }
 
   mark(goal) { this.open = goal; this.list.draw(true); }

@@ -13,6 +13,7 @@ export function face(g) {
       if (g.current_action) return { word: "cancel requested", tone: "wait", mark: "…" };
       return { word: "cancelled", tone: "off", mark: "■" };
     case "paused": return { word: "paused: " + words(g.pause_reason || ""), tone: g.pause_reason === "user" ? "off" : "you", mark: "‖" };
+    case "reserved": return { word: "to be started", tone: "wait", mark: "…" };
     case "verifying": return { word: "verifying", tone: "go", mark: "◐" };
   }
   if (g.wait_reason === "approval") return { word: "waits for your approval", tone: "you", mark: "?" };
