@@ -21,7 +21,8 @@ func (a *app) forkCommand() *cobra.Command {
 		Use: `fork G ["TEXT"]`, Short: "begin a new goal where another one stood, in a worktree", Args: exactly(1, 2),
 		Long: "fork begins a new goal from the state and the tree of another one, as they were after an event\n" +
 			"(--at, see belay timeline G), in a worktree of its own. What happened until then is its history:\n" +
-			"nothing of it runs again, what was open is closed, no approval in it counts, and the budget is a\n" +
+			"nothing of it runs again (only setup commands prepare the new checkout), what was open is closed,\n" +
+			"no approval in it counts, and the budget is a\n" +
 			"new one with the same limits. TEXT is its first message: what is to be different.\n\n" + exitHelp,
 		Example: `  belay fork 73c3 --at 120 "keep the old signature this time"`,
 		RunE: func(_ *cobra.Command, args []string) error {
