@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"belay/client"
 	"belay/internal/core"
 	"belay/internal/core/lifecycle"
 	"belay/internal/event"
@@ -88,6 +89,33 @@ func TestAChildIsAnsweredAtItsParent(t *testing.T) {
 	w.must(0, "approve", goal)
 	w.must(0, "resume", goal)
 	accounted(t, w, goal, map[string]int{"completed": 2})
+}
+
+// TestRulesForAChildsQuestionStandAtTheChild: whoever answers "always" at the
+// parent widens nothing there.
+func TestRulesForAChildsQuestionStandAtTheChild(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, painted())
+	w.must(3, asking(w.script(painters+delegation("write a.txt")))...)
+	goal, child := w.parent(), w.child("write a.txt").Goal
+	s := w.serveAPI()
+	suggested, err := s.c.Suggest(t.Context(), child, "op1")
+	if err != nil || len(suggested.Rules) == 0 {
+		t.Fatalf("%+v %v", suggested, err)
+	}
+	if _, err := s.c.Always(t.Context(), goal, client.Always{Op: child[:12] + "/op1", Rules: suggested.Rules}); err != nil {
+		t.Fatal(err)
+	}
+	s.until(t, child, event.TypePolicyChanged)
+	events, err := s.c.Events(t.Context(), goal, 0, 1000)
+	if err != nil || len(events) == 0 {
+		t.Fatal(err)
+	}
+	for _, e := range events {
+		if e.Type == event.TypePolicyChanged {
+			t.Errorf("the parent's policy was changed: %s", e.Payload)
+		}
+	}
 }
 
 // has reports whether the repository has a file.

@@ -8,6 +8,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -40,7 +41,35 @@ var _ service.Door = (*Door)(nil)
 // New makes a door to the server that c calls. here says that paths mean the
 // same to it as to the caller.
 func New(c *client.Client, here bool, rested func(context.Context, core.Snapshot)) *Door {
-	return &Door{c: c, here: here, rested: rested}
+	var through http.Client
+	if c.HTTP != nil {
+		through = *c.HTTP
+	}
+	through.Transport = patient{cmp.Or[http.RoundTripper](through.Transport, http.DefaultTransport)}
+	to := *c
+	to.HTTP = &through
+	return &Door{c: &to, here: here, rested: rested}
+}
+
+// patience is for how long a question is asked again whose connection broke: a
+// server that is just being started anew answers it.
+const patience = 5 * time.Second
+
+// patient asks again what changes nothing.
+type patient struct{ http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (p patient) RoundTrip(r *http.Request) (*http.Response, error) {
+	for until := time.Now().Add(patience); ; {
+		answer, err := p.RoundTripper.RoundTrip(r)
+		if err == nil || r.Method != http.MethodGet || r.Context().Err() != nil || time.Now().After(until) {
+			return answer, err
+		}
+		select {
+		case <-r.Context().Done():
+		case <-time.After(reconnect):
+		}
+	}
 }
 
 // Serves implements service.Door: the server's worker advances goals.

@@ -3,8 +3,12 @@ package remote
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"belay/client"
@@ -94,6 +98,24 @@ func TestNothingThatIsAskedForIsLostOnTheWay(t *testing.T) {
 }
 
 // TestAnEventIsTheSameOnBothSides, one that cannot be read or is not known too.
+// TestAQuestionOutlivesARestartOfTheServer: what changes nothing is asked again
+// when its connection broke.
+func TestAQuestionOutlivesARestartOfTheServer(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) == 1 {
+			panic(http.ErrAbortHandler) // the connection ends without an answer
+		}
+		_, _ = io.WriteString(w, `{"goal":"g1"}`)
+	}))
+	t.Cleanup(server.Close)
+	goal, err := New(&client.Client{URL: server.URL}, true, nil).Resolve(t.Context(), "g")
+	if err != nil || goal != "g1" || asked.Load() != 2 {
+		t.Errorf("%q after %d: %v", goal, asked.Load(), err)
+	}
+}
+
 func TestAnEventIsTheSameOnBothSides(t *testing.T) {
 	t.Parallel()
 	for _, e := range []event.Event{

@@ -102,13 +102,17 @@ func (s *Service) ProtectedPatterns() []string {
 // Suggest returns the narrowest rules that would have allowed what an open
 // question is about; none when no rule can.
 func (s *Service) Suggest(ctx context.Context, goal, op string) ([]event.Rule, error) {
+	goal, a, err := s.asks(ctx, goal, Answer{Op: op})
+	if err != nil {
+		return nil, err
+	}
 	st, err := s.state(ctx, goal)
 	if err != nil {
 		return nil, err
 	}
-	p, ok := st.Approvals.Find(op)
+	p, ok := st.Approvals.Find(a.Op)
 	if !ok {
-		return nil, fmt.Errorf("goal %s: %w: %s waits for no approval", goal, core.ErrNoQuestion, op)
+		return nil, fmt.Errorf("goal %s: %w: %s waits for no approval", goal, core.ErrNoQuestion, a.Op)
 	}
 	if p.Intent.Destructive {
 		return nil, nil
@@ -119,6 +123,11 @@ func (s *Service) Suggest(ctx context.Context, goal, op string) ([]event.Rule, e
 // Always answers a question with yes and with rules that answer its like from
 // now on: in this goal, and with save also in the user's policy file.
 func (s *Service) Always(ctx context.Context, goal string, a Answer, rules []event.Rule, save bool) error {
+	// A question of a child goal is answered, with its rules, at that child.
+	goal, a, err := s.asks(ctx, goal, a)
+	if err != nil {
+		return err
+	}
 	if save {
 		if s.AddRules == nil {
 			return errNoPolicyFile
@@ -136,7 +145,7 @@ func (s *Service) Always(ctx context.Context, goal string, a Answer, rules []eve
 			}
 		}
 	}
-	err := s.ChangePolicy(ctx, goal, core.ChangePolicy{Add: rules})
+	err = s.ChangePolicy(ctx, goal, core.ChangePolicy{Add: rules})
 	if err != nil && !errors.Is(err, core.ErrState) {
 		return err
 	}
