@@ -111,34 +111,53 @@ func TestACommandGoesToNoServerThatMeansSomethingElse(t *testing.T) {
 	}
 }
 
-func TestAServersGoalOutlivesItsCommandLineAndTheOtherWayRound(t *testing.T) {
+func TestACommandLineSeesItsGoalThroughARestartOfTheServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, toy())
 	server := w.serveHere()
 	g := w.gate()
-	model := w.script("steps:\n" + stepCommand("cat ../gate; echo effect >> ../effects.log") + stepRead + stepFix + stepTest + stepDone)
-	first := w.start(runToy(model)...)
-	goal := strings.Fields(first.await(`^goal [0-9a-f]+`))[1]
-	w.id = goal
-	first.await(`turn_started`)
-	_ = first.cmd.Process.Signal(syscall.SIGINT)
-	if r := first.wait(); r.code != 130 || !strings.Contains(r.err, "the server goes on with it") {
-		t.Errorf("%v", r)
-	}
-	second := w.start("resume", goal)
-	g.open(second)
+	p := w.start(runToy(w.script(gated()))...)
+	w.id = strings.Fields(p.await(`^goal [0-9a-f]+`))[1]
+	p.await(`turn_started`)
+	g.open(p)
 	server.kill()
 	server.wait()
 	server = w.serveHere()
 	g.close()
-	// What it saw itself, or what it was told when it came too late for that.
-	if r := second.wait(); r.code != 0 || !strings.Contains(r.out, "completed: verified") {
+	if r := p.wait(); r.code != 0 || !strings.Contains(r.out, "goal_completed: verified") {
 		t.Errorf("the goal was not seen through a restart of the server: %v", r)
 	}
 	if got := w.readAt("effects.log"); got != "effect\n" {
 		t.Errorf("effects: %q", got)
 	}
-	if got := w.workers(); len(got) != 2 || !got[server.pid()] || got[second.pid()] {
+	if got := w.workers(); len(got) != 2 || !got[server.pid()] || got[p.pid()] {
+		t.Errorf("processes %v worked on it", got)
+	}
+}
+
+// gated is a repair whose first command waits at the gate.
+func gated() string {
+	return "steps:\n" + stepCommand("cat ../gate; echo effect >> ../effects.log") + stepRead + stepFix + stepTest + stepDone
+}
+
+func TestACommandLineLeavesAGoalOfTheServer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, toy())
+	server := w.serveHere()
+	g := w.gate()
+	p := w.start(runToy(w.script(gated()))...)
+	w.id = strings.Fields(p.await(`^goal [0-9a-f]+`))[1]
+	p.await(`turn_started`)
+	_ = p.cmd.Process.Signal(syscall.SIGINT)
+	if r := p.wait(); r.code != 130 || !strings.Contains(r.err, "the server goes on with it") {
+		t.Errorf("%v", r)
+	}
+	g.open(server)
+	g.close()
+	if r := w.must(0, "resume", w.id); !strings.Contains(r.out, "completed: verified") {
+		t.Errorf("%v", r)
+	}
+	if got := w.workers(); len(got) != 1 || !got[server.pid()] {
 		t.Errorf("processes %v worked on it", got)
 	}
 }
