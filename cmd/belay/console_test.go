@@ -144,7 +144,7 @@ func TestTheConsole(t *testing.T) {
 	page.sound()
 	second.sound()
 
-	for name, f := range map[string]func(*served, *testing.T, *browser){"start": (*served).startInThePage, "hostile": (*served).hostile, "watch": (*served).watchOnly, "keys": (*served).byKeys, "running": (*served).running, "settle": (*served).settle, "family": (*served).family} {
+	for name, f := range map[string]func(*served, *testing.T, *browser){"start": (*served).startInThePage, "hostile": (*served).hostile, "watch": (*served).watchOnly, "keys": (*served).byKeys, "running": (*served).running, "settle": (*served).settle, "family": (*served).family, "past": (*served).past} {
 		t.Run(name, func(t *testing.T) { f(s.room(t, name), t, b) })
 	}
 }
@@ -273,6 +273,34 @@ func (s *served) watchOnly(t *testing.T, b *browser) {
 	if _, err := s.c.Tell(t.Context(), goal, "cancel", client.Cancel{}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// past looks at the goal as it was when it asked, after it has ended.
+func (s *served) past(t *testing.T, b *browser) {
+	goal := s.begin("Look back", repair)
+	asked := s.until(t, goal, event.TypeApprovalRequested)
+	page := b.open(t, s.url())
+	page.press("Look back")
+	page.shows("Approve file_patch?")
+	page.press("Approve")
+	page.state("completed: verified")
+	page.eval(fmt.Sprintf(`location.hash = "#/goal/%s/%d"`, goal, asked.Seq), nil)
+	page.shows(fmt.Sprintf("This is the goal as it was after event %d.", asked.Seq))
+	page.until(`document.querySelector(".ask")?.innerText.includes("file_patch")`)
+	page.until(`!document.querySelector(".goal-head").innerText.includes("verified")`)
+	var buttons []string
+	page.eval(`[...document.querySelectorAll(".goal-head button, .ask button")].filter((b) => b.checkVisibility()).map((b) => b.innerText)`, &buttons)
+	for _, b := range buttons {
+		if b != "Report" && !strings.HasPrefix(b, "op") {
+			t.Errorf("the past offers %q", b)
+		}
+	}
+	axe(page, "the past")
+	page.press("As it is now")
+	page.state("completed: verified")
+	page.eval(fmt.Sprintf(`location.hash = "#/goal/%s/99999"`, goal), nil)
+	page.shows("No such event")
+	page.sound()
 }
 
 // running watches what a command prints while it runs.

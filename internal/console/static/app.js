@@ -42,7 +42,7 @@ async function enter() {
 
 function route() {
   if (!goals) return; // nobody is in
-  const [, part, id] = location.hash.split("/");
+  const [, part, id, then] = location.hash.split("/");
   shown?.close?.();
   shown = null;
   links.goal = "";
@@ -50,7 +50,7 @@ function route() {
   document.body.className = part ? "in" : "";
   goals.mark(part === "goal" ? id : "");
   if (part === "goal" && id) {
-    shown = new Goal(main, decodeURIComponent(id), may, state("goal"));
+    shown = new Goal(main, decodeURIComponent(id), may, state("goal"), Number(then) || 0);
   } else if (part === "new" && may.operate) {
     fill(main, startForm(self));
   } else {

@@ -54,7 +54,8 @@ export async function showEvent(goal, seq, jump) {
     const [e] = await get(`${goalPath(goal, "events")}?after=${seq - 1}&limit=1`);
     fill(inside, h("dl", {}, [["Type", e.type], ["Time", instant(e.time)], ["By", e.actor], ["Turn", e.turn_id], ["Operation", e.op_id], ["Fence", String(e.fence)],
       ["Cause", e.cause && h("button", { type: "button", class: "ref", onclick: () => cause(e.cause).catch((err) => toast(err.message)) }, e.cause)], ["Hash", e.hash]]
-      .filter(([, v]) => v).map(([k, v]) => [h("dt", {}, k), h("dd", {}, v)])), h("pre", { tabindex: "0", "aria-label": "what is recorded" }, pretty(e.payload)));
+      .filter(([, v]) => v).map(([k, v]) => [h("dt", {}, k), h("dd", {}, v)])),
+      h("p", {}, h("a", { href: `#/goal/${encodeURIComponent(goal)}/${seq}`, onclick: () => d.close() }, "The goal as it was then")), h("pre", { tabindex: "0", "aria-label": "what is recorded" }, pretty(e.payload)));
   } catch (err) { fill(inside, h("p", { class: "bad" }, err.message)); }
 }
 

@@ -1,4 +1,5 @@
-// One goal: where it stands, what it asks, and what happened.
+// One goal: where it stands, what it asks, and what happened; or, after an
+// event of its past, where it stood then, which nobody can answer any more.
 
 import { h, fill, settle, ago, amount, dimensions, when, count } from "./dom.js";
 import { get, follow, goalPath } from "./api.js";
@@ -11,8 +12,8 @@ import { all, drawChildren, goalLink } from "./family.js";
 import { showOperation, showReport, tail } from "./detail.js";
 
 export class Goal {
-  constructor(root, goal, may, state) {
-    Object.assign(this, { goal, may, state, snap: null });
+  constructor(root, goal, may, state, then) {
+    Object.assign(this, { goal, may: then ? {} : may, state, then, snap: null });
     this.closed = new AbortController();
     const part = (name, cls) => { const e = h("section", { class: "card " + (cls || "") }); this[name] = e; return e; };
     this.head = h("header", { class: "goal-head" });
@@ -21,10 +22,16 @@ export class Goal {
     this.changes = new Changes(goal);
     this.timeline = new Timeline(goal, (op) => this.operation(op));
     fill(root,
-      h("a", { class: "back", href: "#/" }, "‹ Goals"), this.head, this.ask, this.live,
+      h("a", { class: "back", href: "#/" }, "‹ Goals"), then && this.past(), this.head, this.ask, this.live,
       h("div", { class: "cards" }, part("plan"), part("criteria"), part("budget"), part("tests"), part("trouble", "wide"), part("children", "wide")),
-      this.changes.element, this.timeline.element, new Lanes(goal).element, part("facts"));
+      // What these ask for is the present.
+      !then && this.changes.element, this.timeline.element, !then && new Lanes(goal).element, part("facts"));
     this.load();
+  }
+
+  past() {
+    return h("p", { class: "card past", role: "status" }, `This is the goal as it was after event ${this.then}. `,
+      h("a", { href: "#/goal/" + encodeURIComponent(this.goal) }, "As it is now"));
   }
 
   close() {
@@ -37,17 +44,18 @@ export class Goal {
 
   async load() {
     try {
-      this.show(await get(goalPath(this.goal), this.closed.signal));
+      this.show(await get(goalPath(this.goal) + (this.then ? "?at=" + this.then : ""), this.closed.signal));
     } catch (e) {
       if (e.name === "AbortError" || e.status === 401) return;
       if (e.status === 404) return fill(this.head, h("h1", {}, "No such goal"), h("p", {}, e.message));
+      if (e.status === 400) return fill(this.head, h("h1", {}, "No such event"), h("p", {}, e.message));
       this.state("away");
       this.soon = setTimeout(() => this.load(), 1000);
       return;
     }
     if (this.closed.signal.aborted) return;
     await this.timeline.begin(this.snap.head);
-    if (this.closed.signal.aborted) return;
+    if (this.closed.signal.aborted || this.then) return;
     this.stop = follow(goalPath(this.goal, "stream") + "?view=timeline", this.snap.head, (e) => this.on(e), this.state);
   }
 
@@ -77,7 +85,7 @@ export class Goal {
 
   // kin hears of a goal that has changed: one below this one is shown here too.
   kin(g) {
-    if (this.snap && g.parent && [this.snap, ...all(this.snap)].some((c) => c.goal === g.parent)) this.refresh();
+    if (this.snap && !this.then && g.parent && [this.snap, ...all(this.snap)].some((c) => c.goal === g.parent)) this.refresh();
   }
 
   operation(op) { showOperation(this.goal, op); }
@@ -108,6 +116,7 @@ export class Goal {
     settle(this.children, key(s.children), () => drawChildren(s));
     this.trouble.hidden = !this.trouble.childElementCount;
     this.children.hidden = !this.children.childElementCount;
+    if (this.then) return;
     this.changes.show(s);
     this.watch(s);
   }
