@@ -146,11 +146,15 @@ func (a *app) importCommand() *cobra.Command {
 		Example: "  belay import goal.belay --repo ~/src/project",
 		RunE: func(_ *cobra.Command, args []string) error {
 			r.Path, r.Max = args[0], gib<<30
+			if r.Sandbox == "" {
+				r.Sandbox = a.Getenv("BELAY_SANDBOX")
+			}
 			return a.here(func(s *service.Service) error { return a.takeIn(a.ctx, s, r) })
 		},
 	}
 	c.Flags().StringVar(&r.Repo, "repo", "", "the directory that gets the tree (default: the goal's own path, if it is there)")
 	c.Flags().StringVar(&r.Head, "head", "", "refuse the file unless its last event has this hash (export shows it)")
+	c.Flags().StringVar(&r.Sandbox, "sandbox", "", "as for run: the sandbox of a goal that goes on here (default: $BELAY_SANDBOX, else auto)")
 	c.Flags().Int64Var(&gib, "max-size", 16, "the most that the file may hold unpacked, in GiB")
 	return c
 }

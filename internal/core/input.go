@@ -123,10 +123,7 @@ type (
 	Import struct {
 		Place, Repo string
 		Copy        bool
-		// Rules, Protected and Sandbox are the user's own here.
-		Rules     []event.Rule
-		Protected []string
-		Sandbox   string
+		Mine
 	}
 	// Fork begins a goal where goal From stood after its event At: the state that
 	// it is stepped on is the fold of copies of that goal's events. Repo holds
@@ -140,6 +137,9 @@ type (
 		Repo     string
 		Worktree *event.Worktree
 		Text     string
+		// Foreign says that the history came in a file; Mine counts then.
+		Foreign bool
+		Mine
 	}
 	// RemoveWorktree has the goal's own checkout removed, with Discard also when
 	// its result is nowhere else.

@@ -78,7 +78,8 @@ func (w *step) fork(b Fork) error {
 		return fmt.Errorf("%w: the goal had no workspace then, or another one", ErrInput)
 	}
 	w.closeHistory("it belongs to goal " + b.From + ", from which this one was forked")
-	w.emit(event.GoalForked{From: b.From, At: b.At, Hash: b.Hash, Tree: b.Tree, Place: b.Place, Repo: b.Repo, Worktree: b.Worktree, Limits: s.Spec.Limits})
+	w.emit(event.GoalForked{From: b.From, At: b.At, Hash: b.Hash, Tree: b.Tree, Place: b.Place, Repo: b.Repo, Worktree: b.Worktree, Limits: s.Spec.Limits,
+		Foreign: b.Foreign, Rules: b.Rules, Protected: b.Protected, Sandbox: b.Sandbox})
 	if b.Text != "" {
 		w.emit(event.UserMessage{Mode: event.Message, Text: b.Text})
 	}
@@ -108,22 +109,44 @@ func (w *step) closeHistory(why string) {
 	}
 }
 
+// Mine is what the user's own configuration says at this place. A goal that came
+// in a file may do that, and nothing that the file says.
+type Mine struct {
+	Rules     []event.Rule
+	Protected []string
+	Sandbox   string
+}
+
+// narrow takes away what was allowed elsewhere; what was denied stays denied.
+func (s *State) narrow(m Mine) {
+	s.Settings.Rules, s.Settings.Protected, s.Settings.Sandbox, s.Settings.AcceptUnverified = m.Rules, m.Protected, m.Sandbox, false
+	if s.Settings.Approve == event.ApproveAuto {
+		s.Settings.Approve = event.ApproveAsk
+	}
+	s.Spec.Acceptance, s.Confirmed = withoutNetwork(s.Spec.Acceptance), withoutNetwork(s.Confirmed)
+	s.Imported = true
+}
+
+// withoutNetwork are the criteria with no network granted to their commands.
+func withoutNetwork(cs []event.Criterion) []event.Criterion {
+	out := append([]event.Criterion(nil), cs...)
+	for i := range out {
+		out[i].Network = ""
+	}
+	return out
+}
+
 func (s *State) applyJourney(e event.Event) bool {
 	switch p := e.Payload.(type) {
 	case event.GoalGivenUp:
 		s.Left = &p
 	case event.GoalImported:
-		s.Left, s.Copy = nil, p.Copy
+		s.Left, s.Copy, s.Imported = nil, p.Copy, true
 		if p.Copy {
 			break
 		}
 		s.arrive(p.Place, p.Repo, nil)
-		// What the user allowed elsewhere is not allowed here; what was denied stays
-		// denied.
-		s.Settings.Rules, s.Settings.Protected, s.Settings.Sandbox, s.Settings.AcceptUnverified = p.Rules, p.Protected, p.Sandbox, false
-		if s.Settings.Approve == event.ApproveAuto {
-			s.Settings.Approve = event.ApproveAsk
-		}
+		s.narrow(Mine{p.Rules, p.Protected, p.Sandbox})
 	case event.GoalForked:
 		s.Left, s.Copy, s.Removed, s.Applied = nil, false, false, ""
 		s.arrive(p.Place, p.Repo, p.Worktree)
@@ -133,6 +156,9 @@ func (s *State) applyJourney(e event.Event) bool {
 		s.Takeovers, s.Blocked, s.Strikes, s.Retry = 0, 0, 0, nil
 		// It is nobody's child, and the children of the other are not its own.
 		s.Parent, s.ParentOp, s.ParentTold, s.Children, s.Share = "", "", false, nil, event.Limits{}
+		if p.Foreign {
+			s.narrow(Mine{p.Rules, p.Protected, p.Sandbox})
+		}
 		s.ForkedFrom = &Origin{Goal: p.From, At: p.At}
 		s.afresh()
 	default:

@@ -30,7 +30,7 @@ func TestAGoalThatWasGivenUpIsMovedByNothingButItsImport(t *testing.T) {
 	if _, err := Step(w.s, Input{Now: w.now, By: event.Worker("w-b"), Fence: w.s.Fence, Body: Claimed{Worker: "w-b"}}); !errors.Is(err, ErrState) {
 		t.Errorf("a worker: %v", err)
 	}
-	if err := w.person(Import{Place: "b", Repo: "/there", Rules: []event.Rule{{ID: "mine"}}, Sandbox: "bwrap"}); err != nil {
+	if err := w.person(Import{Place: "b", Repo: "/there", Mine: Mine{Rules: []event.Rule{{ID: "mine"}}, Sandbox: "bwrap"}}); err != nil {
 		t.Fatal(err)
 	}
 	s := w.s
@@ -86,6 +86,48 @@ func TestACopyIsOnlyLookedAt(t *testing.T) {
 	}
 	if o, ok := w.s.Find(op); !ok || !o.Open() {
 		t.Error("a copy changed what was on record")
+	}
+}
+
+// TestNothingThatAFileAllowsCounts: neither where it is imported, nor in a fork
+// of it, whatever of its history the fork has.
+func TestNothingThatAFileAllowsCounts(t *testing.T) {
+	t.Parallel()
+	wide := func() State {
+		w := inGit(t)
+		w.s.Settings = event.Settings{Approve: event.ApproveAuto, AcceptUnverified: true, Sandbox: "none", Rules: []event.Rule{{ID: "theirs", Decision: "allow"}}}
+		w.s.Spec.Acceptance = []event.Criterion{{ID: "t", Kind: event.CriterionTest, Command: "curl x", Network: "full"}}
+		w.s.Confirmed = []event.Criterion{{ID: "u", Kind: event.CriterionTest, Command: "wget x", Network: "full"}}
+		w.step(Cancel{})
+		return w.s
+	}
+	mine := Mine{Rules: []event.Rule{{ID: "mine"}}, Protected: []string{"/p"}, Sandbox: "bwrap"}
+	left := wide()
+	left.Left = &event.GoalGivenUp{To: "f"}
+	for name, c := range map[string]struct {
+		s State
+		b Body
+	}{
+		"imported":        {left, Import{Place: "b", Repo: "/w", Mine: mine}},
+		"forked, foreign": {wide(), Fork{From: "g", Tree: "t0", Place: "b", Repo: "/w", Foreign: true, Mine: mine}},
+	} {
+		if f, ok := c.b.(Fork); ok {
+			f.At, f.Tree = c.s.Head, c.s.Revision.Tree
+			c.b = f
+		}
+		r, err := Step(c.s, Input{Now: 9, By: event.ActorUser, StoreFence: c.s.Fence, Seed: [16]byte{9}, Body: c.b})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		s := Fold(c.s, r.Events)
+		if s.Settings.Approve != event.ApproveAsk || s.Settings.AcceptUnverified || s.Settings.Sandbox != "bwrap" || len(s.Settings.Rules) != 1 || s.Settings.Rules[0].ID != "mine" ||
+			len(s.Policy().TestNetwork) > 0 || !s.Imported {
+			t.Errorf("%s: %+v, network %v, imported %v", name, s.Settings, s.Policy().TestNetwork, s.Imported)
+		}
+		if c.s.Spec.Acceptance[0].Network != "full" {
+			t.Errorf("%s: the state before was changed", name)
+		}
 	}
 }
 

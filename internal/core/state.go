@@ -15,7 +15,7 @@ import (
 
 // StateSchema is the version of State's shape. A cached state of another
 // schema is ignored and rebuilt from the ledger.
-const StateSchema = 20
+const StateSchema = 21
 
 // State is where a goal stands: only ever the fold of its ledger. It is bounded:
 // it holds what decisions need, not the conversation.
@@ -155,9 +155,11 @@ type State struct {
 	Removed bool   `json:"removed,omitempty"`
 	// Left says that the goal was given up and goes on elsewhere; Copy that it is
 	// a copy of one that does. ForkedFrom is where a forked goal comes from.
-	Left       *event.GoalGivenUp `json:"left,omitempty"`
-	Copy       bool               `json:"copy,omitempty"`
-	ForkedFrom *Origin            `json:"forked_from,omitempty"`
+	Left *event.GoalGivenUp `json:"left,omitempty"`
+	Copy bool               `json:"copy,omitempty"`
+	// Imported says that the history, or a part of it, came in a file.
+	Imported   bool    `json:"imported,omitempty"`
+	ForkedFrom *Origin `json:"forked_from,omitempty"`
 
 	// Captured is what was last known of the environment.
 	Captured Captured `json:"captured,omitzero"`

@@ -204,8 +204,9 @@ func TestTheGoldenLedgerSetsEveryField(t *testing.T) {
 var after1 = map[string]bool{
 	"turn_started.place": true, "operation_started.place": true, "workspace_attached.place": true, "workspace_attached.instructions_path": true,
 	"operation_started.reserved": true, "operation_started.max_output": true, "test_completed.criterion": true, "verification_finished.given_up": true,
-	"progress_alarm.advice":    true,
-	"goal_received.worktree":   true,
+	"progress_alarm.advice":  true,
+	"goal_received.worktree": true,
+	"goal_forked.foreign":    true, "goal_forked.rules": true, "goal_forked.protected": true, "goal_forked.sandbox": true,
 	"operation_proposed.setup": true,
 	"workspace_attached.doing": true,
 	"context_compacted.level":  true,

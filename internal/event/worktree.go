@@ -122,6 +122,12 @@ type GoalForked struct {
 	Worktree *Worktree `json:"worktree,omitempty"`
 	// Limits are of a budget of its own, of which nothing is used.
 	Limits Limits `json:"limits,omitzero"`
+	// Foreign says that the history came in a file: what the user's configuration
+	// says here, the next three, stands in place of what it says.
+	Foreign   bool     `json:"foreign,omitempty"`
+	Rules     []Rule   `json:"rules,omitempty"`
+	Protected []string `json:"protected,omitempty"`
+	Sandbox   string   `json:"sandbox,omitempty"`
 }
 
 // EventType returns TypeGoalGivenUp.

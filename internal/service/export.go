@@ -203,6 +203,8 @@ type ImportRequest struct {
 	Head string
 	// Max is how much the file may hold unpacked; 0 is bundle.DefaultMax.
 	Max int64
+	// Sandbox is the user's setting for the goal; "" is the strongest that holds.
+	Sandbox string
 }
 
 // Imported is what came in.
@@ -274,8 +276,10 @@ func (s *Service) Import(ctx context.Context, r ImportRequest) (Imported, error)
 		}
 		out.Repo = b.Repo
 	}
-	if err := s.mine(ctx, st, &b, &out); err != nil {
-		return out, err
+	if !b.Copy {
+		if b.Mine, out.Warnings, err = s.mine(ctx, b.Repo, r.Sandbox); err != nil {
+			return out, err
+		}
 	}
 	return out, s.appendImport(ctx, st, same, len(known), b)
 }

@@ -69,10 +69,30 @@ func (s *Service) Fork(ctx context.Context, goal string, r ForkRequest) (Started
 		return out, err
 	}
 	b.Worktree, b.Repo = made.tree, made.root
+	if b.Foreign = now.Imported; b.Foreign {
+		if err := s.foreign(ctx, then, &b, &out); err != nil {
+			return out, errors.Join(err, s.Checkouts.Drop(b.Worktree.Dir))
+		}
+	}
 	if err := s.appendFork(ctx, then, copies, b); err != nil {
 		return out, errors.Join(err, s.Checkouts.Drop(b.Worktree.Dir))
 	}
 	return out, s.Checkouts.Keep(b.Worktree.Dir)
+}
+
+// foreign puts the user's own word in place of that of a history that came in a
+// file.
+func (s *Service) foreign(ctx context.Context, then core.State, b *core.Fork, out *Started) error {
+	m, warnings, err := s.mine(ctx, b.Repo, "")
+	if err != nil {
+		return err
+	}
+	b.Mine = m
+	out.Warnings = append(out.Warnings, warnings...)
+	for _, c := range then.TestCommands() {
+		out.Warnings = append(out.Warnings, "its history came in a file; this counts as its test, and is run without a question: "+c)
+	}
+	return nil
 }
 
 // foldAs folds another goal's records as those of a new one.

@@ -77,30 +77,23 @@ func (s *Service) importTree(ctx context.Context, r ImportRequest, m bundle.Mani
 	return dir, err
 }
 
-// mine says what the user's own configuration allows here.
-func (s *Service) mine(ctx context.Context, st core.State, b *core.Import, out *Imported) (err error) {
-	if b.Copy {
-		return nil
-	}
+// mine says what the user's own configuration allows here. The sandbox is the
+// user's, too: whatever the file says, the strongest that holds unless the user
+// names another one.
+func (s *Service) mine(ctx context.Context, repo, sandbox string) (m core.Mine, warnings []string, err error) {
 	if s.Rules != nil {
-		if b.Rules, out.Warnings, err = s.Rules(b.Repo); err != nil {
-			return fmt.Errorf("%w: %w", ErrUsage, err)
+		if m.Rules, warnings, err = s.Rules(repo); err != nil {
+			return m, warnings, fmt.Errorf("%w: %w", ErrUsage, err)
 		}
 	}
-	b.Protected = s.ProtectedPatterns()
+	m.Protected = s.ProtectedPatterns()
 	if s.PickSandbox == nil {
-		return nil
+		return m, warnings, nil
 	}
-	// The strongest that holds here; never less than what the goal had is taken
-	// silently: none only where it was none and the user's setting is none.
-	b.Sandbox, err = s.PickSandbox(ctx, st.Settings.Sandbox)
-	if err != nil {
-		b.Sandbox, err = s.PickSandbox(ctx, "")
+	if m.Sandbox, err = s.PickSandbox(ctx, sandbox); err != nil {
+		return m, warnings, fmt.Errorf("%w: %w", ErrUsage, err)
 	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrUsage, err)
-	}
-	return nil
+	return m, warnings, nil
 }
 
 // appendImport appends what is not here yet, byte for byte, and that the goal is
