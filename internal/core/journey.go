@@ -125,6 +125,11 @@ func (s *State) narrow(m Mine) {
 	}
 	s.Spec.Acceptance, s.Confirmed = withoutNetwork(s.Spec.Acceptance), withoutNetwork(s.Confirmed)
 	s.Imported = true
+	if s.Workspace != nil {
+		at := *s.Workspace
+		at.Sandbox = "" // it was another one; the next look says which
+		s.Workspace = &at
+	}
 }
 
 // withoutNetwork are the criteria with no network granted to their commands.
@@ -143,6 +148,9 @@ func (s *State) applyJourney(e event.Event) bool {
 	case event.GoalImported:
 		s.Left, s.Copy, s.Imported = nil, p.Copy, true
 		if p.Copy {
+			if p.Repo != "" {
+				s.Place, s.Repo, s.Worktree = p.Place, p.Repo, nil // where its trees are, for a fork
+			}
 			break
 		}
 		s.arrive(p.Place, p.Repo, nil)
